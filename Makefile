@@ -1,0 +1,82 @@
+# `make run` and `make test` do everything on a fresh Debian machine with Python 3.11 or newer.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help run test bench samples clean libgomp chromium
+
+help: ## Show these targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+run: $(VENV)/.installed libgomp ## Install what the page needs and open it on localhost
+	@exec $(BIN)/streamlit run app.py
+
+test: $(VENV)/.installed-test libgomp chromium ## Install the test tools, check style and types, run all tests
+	@$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-test libgomp ## Compare with ONNX Runtime, side by side in one run
+	@$(BIN)/python -m benchmarks
+
+samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
+	@$(BIN)/python -m sample_models.generate
+
+clean: ## Remove the virtual environment and every cache
+	@rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# ---- what the targets stand on; each does nothing when it is already there
+
+# pip is what `python -m venv` writes last, so a half-made environment is made again.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2
+		echo "Name another one:  make PYTHON=python3.12 ..." >&2
+		exit 1
+	}
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || {
+		echo "Python's venv module is missing. Install it:  sudo apt-get install python3-venv" >&2
+		exit 1
+	}
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt | $(BIN)/pip
+	@echo "Installing requirements.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
+	@echo "Installing requirements-test.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-test.txt
+	touch $@
+
+# Numba's `omp` threading layer, the one that several threads may enter, loads the system's OpenMP.
+libgomp: | $(BIN)/pip
+	@$(BIN)/python -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || {
+		echo "libgomp.so.1 is missing. Install it:  sudo apt-get install libgomp1" >&2
+		exit 1
+	}
+
+# The browser tests drive Debian's own Chromium. Without it the run fails; nothing is skipped.
+chromium:
+	@command -v chromium >/dev/null && exit
+	root=
+	if [ "$$(id -u)" != 0 ]; then root=$$(command -v sudo || true); fi
+	apt="$$root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
+	echo "Installing Debian's Chromium for the browser tests ..."
+	if $$apt update && $$apt install -y --no-install-recommends chromium >/dev/null; then
+		command -v chromium >/dev/null && exit
+	fi
+	echo "The browser tests need Chromium, and it can't be installed from here." >&2
+	echo "Install it, then run 'make test' again:  sudo apt-get install chromium" >&2
+	exit 1

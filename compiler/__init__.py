@@ -1,0 +1,58 @@
+"""A compiler for machine-learning models, made to be looked into.
+
+    model = compiler.load("m.onnx")
+    built = compiler.compile(model, target="cpu", pin={"batch": 32})
+    built.engine.run({"x": array})
+    compiler.Engine.load(folder).run({"x": array})
+
+Names are imported when first used, so that loading an engine imports neither Numba nor onnx.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from compiler.driver import Built as Built
+    from compiler.driver import compile as compile
+    from compiler.errors import CompilerError as CompilerError
+    from compiler.errors import GuardError as GuardError
+    from compiler.errors import ModelError as ModelError
+    from compiler.errors import PipelineError as PipelineError
+    from compiler.errors import UnsupportedOperator as UnsupportedOperator
+    from compiler.frontend.load import load as load
+    from compiler.measure.report import Report as Report
+    from compiler.measure.report import measure as measure_model
+    from compiler.runtime.engine import Engine as Engine
+
+_HOME = {
+    "Built": ("compiler.driver", "Built"),
+    "compile": ("compiler.driver", "compile"),
+    "CompilerError": ("compiler.errors", "CompilerError"),
+    "GuardError": ("compiler.errors", "GuardError"),
+    "ModelError": ("compiler.errors", "ModelError"),
+    "PipelineError": ("compiler.errors", "PipelineError"),
+    "UnsupportedOperator": ("compiler.errors", "UnsupportedOperator"),
+    "load": ("compiler.frontend.load", "load"),
+    "Report": ("compiler.measure.report", "Report"),
+    "measure_model": ("compiler.measure.report", "measure"),
+    "Engine": ("compiler.runtime.engine", "Engine"),
+}
+
+__all__ = [
+    "Built", "CompilerError", "Engine", "GuardError", "ModelError", "PipelineError", "Report",
+    "UnsupportedOperator", "compile", "load", "measure_model",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
+    module, attribute = _HOME[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

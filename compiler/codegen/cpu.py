@@ -1,0 +1,298 @@
+"""From a loop tree to Numba source for the CPU.
+
+    par i in r, par j in c   ->   for flat in range(lo, hi): i, j = flat // c, flat % c
+    load x[i,j]              ->   load(x, i*c + j)
+
+The text is what is compiled, and it is meant to be read: one line a statement, variables named
+after the values of the model. Arrays are C-contiguous; indices are unsigned, so that loops
+vectorise. The vocabulary stands at the top of `numba_api.py`.
+
+The parameter table: extents, then one address a buffer, then one stride (bytes a worker) a scratch
+buffer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.ir.dims import ONE, Dim, FloorDiv
+from compiler.ir.loops import (
+    COMPARE,
+    Acc,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Update,
+)
+from compiler.ir.module import SourceLine
+from compiler.ir.printer import canonical_kernel
+from compiler.ir.types import DType, Scalar
+
+WORDS = {DType.bool: "b1"}
+"""Element types whose name in source is not their name in text."""
+
+RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
+LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+EXTREMES = {"max": "maximum", "min": "minimum"}
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Source text and where each line came from."""
+
+    text: str
+    lines: tuple[SourceLine, ...]
+
+
+def kernel_symbol(kernel: Kernel, *environment: str) -> str:
+    """The name of a kernel: a digest of its canonical text and of all its code depends on."""
+    h = hashlib.sha256("\n".join((canonical_kernel(kernel), *environment)).encode())
+    return f"k_{h.hexdigest()[:24]}"
+
+
+def word(dtype: DType) -> str:
+    return WORDS.get(dtype, dtype.value)
+
+
+def literal(value: Scalar) -> str:
+    """A constant of exactly this dtype and value."""
+    number = value.value()
+    if value.dtype is DType.bool:
+        return f"b1({bool(number)})"
+    if value.dtype.is_integer:
+        return f"{word(value.dtype)}({int(number)})"
+    x = float(number)
+    if math.isinf(x) or math.isnan(x):
+        whole = f"i32({np.int32(np.uint32(value.bits))})"
+        return f"from_bits({whole})" if value.dtype is DType.f32 else f"f64(float('{x}'))"
+    short = str(np.float32(x)) if value.dtype is DType.f32 else repr(x)
+    exact = np.float32(float(short)) == np.float32(x) if value.dtype is DType.f32 else True
+    return f"{word(value.dtype)}({short if exact else repr(x)})"
+
+
+def index_text(value: Dim) -> str:
+    """An integer polynomial in unsigned arithmetic."""
+    if not value.terms:
+        return "u64(0)"
+    parts: list[str] = []
+    for monomial, coefficient in value.terms:
+        factors = [
+            f"({index_text(a.numerator)}) // u64({a.divisor})" if isinstance(a, FloorDiv) else a
+            for a in monomial
+        ]
+        factors = [f"({f})" if "//" in f else f for f in factors]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, f"u64({abs(coefficient)})")
+        text = " * ".join(factors)
+        if parts:
+            parts.append(("- " if coefficient < 0 else "+ ") + text)
+        else:
+            parts.append(f"u64(0) - {text}" if coefficient < 0 else text)
+    return " ".join(parts)
+
+
+def address_text(indices: Sequence[Dim], shape: Sequence[Dim]) -> str:
+    """The row-major position: ((i*c) + j)*d + k, zero terms left out."""
+    text = ""
+    for at, extent in zip(indices, shape, strict=True):
+        term = index_text(at) if at.terms else ""
+        if not text:
+            text = term
+            continue
+        base = f"({text})" if " " in text else text
+        scaled = text if extent == ONE else f"{base} * {_factor(extent)}"
+        text = f"{scaled} + {term}" if term else scaled
+    return text or "u64(0)"
+
+
+def _factor(extent: Dim) -> str:
+    text = index_text(extent)
+    return f"({text})" if " " in text else text
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.lines: list[str] = []
+        self.map: list[SourceLine] = []
+        self.dtypes: dict[str, DType] = {}
+        self.shapes = {a.name: a.type.dims for a in kernel.args}
+        self.elements = {a.name: a.type.element for a in kernel.args}
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def statement(self, depth: int, text: str, stmt: Stmt, path: tuple[int, ...]) -> None:
+        self.line(depth, text)
+        self.map.append(SourceLine(len(self.lines), path, stmt.origins))
+
+    # ---- expressions
+
+    def dtype(self, e: Expr) -> DType:
+        match e:
+            case Const(value):
+                return value.dtype
+            case Index():
+                return DType.i64
+            case Ref(name):
+                return self.dtypes[name]
+            case Load(buffer, _):
+                return self.elements[buffer]
+            case Unary(function, x):
+                return DType.bool if function in ("isnan", "not") else self.dtype(x)
+            case Binary(function, x, _):
+                return DType.bool if function in COMPARE else self.dtype(x)
+            case Select(_, x, _):
+                return self.dtype(x)
+            case Cast(dtype, _):
+                return dtype
+
+    def expr(self, e: Expr) -> str:
+        match e:
+            case Const(value):
+                return literal(value)
+            case Index(value):
+                return f"i64({index_text(value)})"
+            case Ref(name):
+                return name
+            case Load(buffer, indices):
+                return f"load({buffer}, {address_text(indices, self.shapes[buffer])})"
+            case Unary("not", x):
+                return f"logical_not({self.expr(x)})"
+            case Unary(function, x):
+                return f"{function}({self.expr(x)})"
+            case Binary(function, x, y):
+                return self.binary(function, self.expr(x), self.expr(y), self.dtype(x))
+            case Select(c, x, y):
+                return f"select({self.expr(c)}, {self.expr(x)}, {self.expr(y)})"
+            case Cast(dtype, x):
+                return f"{word(dtype)}({self.expr(x)})"
+
+    def binary(self, function: str, x: str, y: str, dtype: DType) -> str:
+        if function in RELATIONS:
+            return f"({x} {RELATIONS[function]} {y})"
+        if function in LOGIC:
+            return f"{LOGIC[function]}({x}, {y})"
+        if function in EXTREMES:
+            return f"{EXTREMES[function]}({x}, {y})"
+        if function in ARITHMETIC:
+            text = f"({x} {ARITHMETIC[function]} {y})"
+            return text if dtype.is_float else f"{word(dtype)}{text}"
+        if function == "div":
+            return f"({x} / {y})" if dtype.is_float else f"truncdiv({x}, {y})"
+        if function == "mod":
+            return f"fmod({x}, {y})" if dtype.is_float else f"mod({x}, {y})"
+        return f"{function}({x}, {y})"
+
+    def update(self, stmt: Update, in_reduction: bool) -> str:
+        dtype, value = self.dtypes[stmt.name], self.expr(stmt.value)
+        if in_reduction and dtype.is_float and stmt.function in ("add", "mul"):
+            return f"{stmt.function}_reassoc({stmt.name}, {value})"
+        return unwrap(self.binary(stmt.function, stmt.name, value, dtype))
+
+    # ---- statements
+
+    def body(
+        self, body: tuple[Stmt, ...], depth: int, path: tuple[int, ...], reduction: bool
+    ) -> None:
+        if not body:
+            self.line(depth, "pass")
+        for k, stmt in enumerate(body):
+            at = (*path, k)
+            match stmt:
+                case For():
+                    head = f"for {stmt.axis} in range({index_text(stmt.extent)}):"
+                    self.statement(depth, head, stmt, at)
+                    self.body(stmt.body, depth + 1, at, reduction or stmt.kind == "red")
+                case Let():
+                    self.dtypes[stmt.name] = stmt.dtype
+                    text = f"{stmt.name} = {unwrap(self.expr(stmt.value))}"
+                    self.statement(depth, text, stmt, at)
+                case Acc():
+                    self.dtypes[stmt.name] = stmt.dtype
+                    self.statement(depth, f"{stmt.name} = {literal(stmt.init)}", stmt, at)
+                case Update():
+                    text = f"{stmt.name} = {self.update(stmt, reduction)}"
+                    self.statement(depth, text, stmt, at)
+                case Store():
+                    where = address_text(stmt.indices, self.shapes[stmt.buffer])
+                    value = unwrap(self.expr(stmt.value))
+                    text = f"store({stmt.buffer}, {where}, {value})"
+                    self.statement(depth, text, stmt, at)
+                case If():
+                    self.statement(depth, f"if {unwrap(self.expr(stmt.condition))}:", stmt, at)
+                    self.body(stmt.body, depth + 1, at, reduction)
+
+    def header(self, name: str) -> None:
+        kernel = self.kernel
+        self.line(0, f"def {name}(params, worker, lo, hi):")
+        for k, extent in enumerate(kernel.extents):
+            self.line(1, f"{extent} = extent(params, {k})")
+        slot = len(kernel.extents)
+        stride = slot + len(kernel.args)
+        for arg in kernel.args:
+            where = f"params[{slot}]"
+            if arg.mode == "scratch":
+                where += f" + i64(worker) * params[{stride}]"
+                stride += 1
+            self.line(1, f"{arg.name} = pointer({where}, {word(arg.type.element)})")
+            slot += 1
+
+    def emit(self, name: str) -> Emitted:
+        self.header(name)
+        loops, body = self.kernel.parallel()
+        path = (0,) * len(loops)
+        if not loops:
+            self.body(body, 1, (), False)
+        elif len(loops) == 1:
+            self.statement(1, f"for {loops[0].axis} in range(lo, hi):", loops[0], (0,))
+            self.body(body, 2, path, False)
+        else:
+            self.statement(1, "for flat in range(lo, hi):", loops[0], (0,))
+            rest = "flat"
+            for k in reversed(range(len(loops))):
+                loop = loops[k]
+                extent = _factor(loop.extent)
+                if k == 0:
+                    self.statement(2, f"{loop.axis} = {rest}", loop, path[: k + 1])
+                    continue
+                self.statement(2, f"{loop.axis} = {rest} % {extent}", loop, path[: k + 1])
+                self.line(2, f"rest{k} = {rest} // {extent}")
+                rest = f"rest{k}"
+            self.body(body, 2, path, False)
+        return Emitted("\n".join(self.lines) + "\n", tuple(self.map))
+
+
+def unwrap(text: str) -> str:
+    """An expression without its outer brackets, where they only wrap it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, ch in enumerate(text):
+        depth += (ch == "(") - (ch == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def emit_kernel(kernel: Kernel, name: str) -> Emitted:
+    """The source of a kernel as a function called `name`."""
+    return _Emitter(kernel).emit(name)

@@ -1,0 +1,276 @@
+"""Compile a model: run the pipeline, keep the records, put the engine together.
+
+    model -> passes -> Trace;  the last module + objects + weights -> Engine
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.errors import PipelineError
+from compiler.frontend.load import OnnxModel, load
+from compiler.frontend.reference import node_model
+from compiler.ir.machine import TEST_MACHINE, MachineProfile
+from compiler.ir.module import EMPTY, Module
+from compiler.ir.names import Names
+from compiler.ir.params import ParamStore
+from compiler.ir.plan import CallStep, Signature
+from compiler.ir.printer import print_module
+from compiler.key import Key, engine_key
+from compiler.passes.base import Blobs, Context
+from compiler.passes.base import Built as BuiltKernel
+from compiler.pipeline import DEFAULT, Pipeline, parse_pipeline, print_pipeline, run_pass
+from compiler.runtime.engine import Engine, Parts
+from compiler.runtime.native import cpu_features
+from compiler.trace import PassRecord, Trace
+
+Progress = Callable[[PassRecord | None, str, int, int], None]
+"""Told (record, phase, done, of): after each pass (`pass`), and for each kernel (`build`)."""
+
+NUMERICS = ("default", "strict")
+TARGETS = ("cpu",)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `compile` gives. `phases` are milliseconds by phase: import, passes, emit, compile,
+    link; `hit`: the engine came from the store; `changed`: on a miss, which components of the key
+    differ from the last engine of the same model in the store."""
+
+    trace: Trace
+    engine: Engine
+    model: OnnxModel
+    context: Context
+    key: Key
+    phases: Mapping[str, float]
+    hit: bool = False
+    changed: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> Module:
+        return self.trace.final
+
+
+def read_pipeline(pipeline: str | Pipeline | None) -> Pipeline:
+    if pipeline is None:
+        return DEFAULT
+    return parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+
+
+def compile(
+    model: OnnxModel | str | Path | bytes,
+    target: str = "cpu",
+    pin: Mapping[str, int] | None = None,
+    pipeline: str | Pipeline | None = None,
+    numerics: str = "default",
+    shapes: Mapping[str, str] | None = None,
+    machine: MachineProfile | None = None,
+    threads: int | None = None,
+    store: str | Path | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
+    cancel: threading.Event | None = None,
+) -> Built:
+    """Compile a model for a target.
+
+    `pin` binds dimensions at compile time, the others stay symbolic; `shapes` gives policies of
+    dimensions (`any` is the one that exists); `sizes` are what the cost model assumes of symbols;
+    `store` is a folder that keeps engines by key. Raises ModelError, PipelineError, PinError,
+    UnsupportedOperator, Cancelled.
+    """
+    passes = read_pipeline(pipeline)
+    _check(target, numerics, shapes)
+    begin = time.perf_counter()
+    loaded = model if isinstance(model, OnnxModel) else load(model)
+    phases = {"import": (time.perf_counter() - begin) * 1e3}
+
+    def on_kernel(phase: str, done: int, of: int) -> None:
+        if progress is not None:
+            progress(None, phase, done, of)
+
+    context = Context(
+        params=ParamStore(), machine=machine or TEST_MACHINE, numerics=numerics, target=target,
+        sizes=dict(sizes or {}), pin=dict(pin or {}), names=Names(), blobs=Blobs(),
+        cancel=cancel or threading.Event(), progress=on_kernel, model=loaded,
+    )  # fmt: skip
+    text = print_pipeline(passes)
+    module = EMPTY
+    records: list[PassRecord] = []
+    key: Key | None = None
+    folder: Path | None = None
+    for k, p in enumerate(passes):
+        if p.name == "build" and folder is not None and folder.is_dir():
+            context.built.update(stored_kernels(folder))
+        record = run_pass(p, module, context)
+        module = record.after
+        records.append(record)
+        if p.name == "import":
+            key = engine_key(
+                module, pin=context.pin, pipeline=text, numerics=numerics, target=target,
+                features=cpu_features(), machine=context.machine,
+            )  # fmt: skip
+            folder = Path(store) / "engine" / key.digest if store is not None else None
+        if progress is not None:
+            progress(record, "pass", k + 1, len(passes))
+    assert key is not None
+    for r in records:
+        phase = {"import": "import", "emit": "emit", "build": "compile"}.get(r.name, "passes")
+        phases[phase] = phases.get(phase, 0.0) + r.milliseconds
+    trace = Trace(loaded.name, text, target, numerics, tuple(records))
+    hit = folder is not None and folder.is_dir()
+    changed = () if hit or store is None else changed_components(Path(store), loaded.name, key)
+    start = time.perf_counter()
+    if hit and folder is not None:
+        engine = Engine.load(folder, threads=threads)
+    else:
+        engine = Engine.assemble(make_parts(trace, context, key), threads=threads)
+    phases["link"] = (time.perf_counter() - start) * 1e3
+    if folder is not None and not hit:
+        engine.save(folder)
+    return Built(trace, engine, loaded, context, key, phases, hit, changed)
+
+
+def _check(target: str, numerics: str, shapes: Mapping[str, str] | None) -> None:
+    if target not in TARGETS:
+        raise PipelineError(
+            f"no target is called {target!r}; there are: {', '.join(TARGETS)}", name=target
+        )
+    if numerics not in NUMERICS:
+        raise PipelineError(
+            f"numerics is one of {', '.join(NUMERICS)}, not {numerics!r}", name=numerics
+        )
+    for dimension, policy in (shapes or {}).items():
+        if policy != "any":
+            raise PipelineError(
+                f"{dimension}: no shape policy is called {policy!r}; there is: any", name=dimension
+            )
+
+
+def signature(module: Module) -> Signature:
+    """Inputs and outputs as a caller knows them."""
+    types = module.graph.types()
+    return Signature(
+        tuple((v.name, v.type) for v in module.graph.inputs),
+        tuple(
+            (name, types[value])
+            for name, value in zip(module.graph.names, module.graph.outputs, strict=True)
+        ),
+        module.dims,
+    )
+
+
+def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
+    """Everything an engine is put together from."""
+    module = trace.final
+    assert module.plan is not None
+    kernels: dict[str, str] = {}
+    objects: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
+    listing: dict[str, str] = {}
+    for source in module.sources:
+        built = context.built[source.symbol]
+        kernels[source.kernel] = built.symbol
+        objects[built.symbol] = built.object
+        listing.setdefault(source.symbol, source.text)
+        texts[f"llvm/{source.symbol}.ll"] = built.llvm.encode()
+        texts[f"asm/{source.symbol}.s"] = built.assembly.encode()
+    texts["kernels.py"] = "\n\n".join(listing.values()).encode()
+    texts["trace.json"] = json.dumps(trace.to_json()).encode()
+    for k, snapshot in enumerate(trace.snapshots()):
+        texts[f"ir/{k:02d}.txt"] = print_module(snapshot).encode()
+    library = {
+        step.outputs[0].value: node_model(op, module, context.params)
+        for step in module.plan.steps
+        if isinstance(step, CallStep) and step.function == "reference"
+        for op in module.graph.ops
+        if op.key == step.outputs[0].value
+    }
+    symbols = {s.symbol: context.built[s.symbol].symbol for s in module.sources}
+    about = {
+        "key": key.digest,
+        "components": dict(key.components),
+        "model": trace.name,
+        "pipeline": trace.pipeline,
+        "numerics": trace.numerics,
+        "target": trace.target,
+        "symbols": symbols,
+    }
+    params = {p.name: context.params.get(p.digest) for p in module.params}
+    used = {b.source for b in module.plan.buffers if b.kind == "param"}
+    return Parts(
+        name=trace.name,
+        signature=signature(module),
+        plan=module.plan,
+        kernels=kernels,
+        objects=objects,
+        params={n: a for n, a in params.items() if n in used},
+        library=library,
+        texts=texts,
+        about=about,
+    )
+
+
+def stored_kernels(folder: Path) -> dict[str, BuiltKernel]:
+    """The kernels of an artifact by source symbol: nothing of them is compiled again."""
+    from compiler.runtime.store import read_verified
+
+    manifest = read_verified(folder)
+    found: dict[str, BuiltKernel] = {}
+    symbols = manifest.about.get("symbols", {})
+    assert isinstance(symbols, dict)
+    for symbol, native in symbols.items():
+        found[symbol] = BuiltKernel(
+            str(native),
+            manifest.read(f"native/{native}.o"),
+            manifest.read(f"llvm/{symbol}.ll").decode(),
+            manifest.read(f"asm/{symbol}.s").decode(),
+        )
+    return found
+
+
+def changed_components(store: Path, model: str, key: Key) -> tuple[str, ...]:
+    """What differs from the nearest engine of the same model in the store; () where none is."""
+    nearest: tuple[str, ...] = ()
+    for path in sorted((store / "engine").glob("*/manifest.json")):
+        try:
+            about = json.loads(path.read_text())["about"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if about.get("model") == model:
+            changed = key.changed(about.get("components", {}))
+            if not nearest or len(changed) < len(nearest):
+                nearest = changed
+    return nearest
+
+
+def trace_model(
+    model: OnnxModel | str | Path | bytes,
+    pipeline: str | Pipeline | None = None,
+    *,
+    numerics: str = "default",
+    pin: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    until: str | None = None,
+) -> tuple[Trace, Context]:
+    """Run a pipeline without putting an engine together: up to and without the pass `until`."""
+    loaded = model if isinstance(model, OnnxModel) else load(model)
+    passes = read_pipeline(pipeline)
+    context = Context(
+        numerics=numerics, pin=dict(pin or {}), sizes=dict(sizes or {}), model=loaded
+    )
+    module = EMPTY
+    records: list[PassRecord] = []
+    for p in passes:
+        if p.name == until:
+            break
+        record = run_pass(p, module, context)
+        module = record.after
+        records.append(record)
+    trace = Trace(loaded.name, print_pipeline(passes), context.target, numerics, tuple(records))
+    return trace, context

@@ -1,0 +1,242 @@
+"""What onnx's reference evaluator gets wrong, computed as the specification says.
+
+    Softmax, LogSoftmax   before opset 13 over all axes from `axis` on, flattened; default axis 1
+    LogSoftmax            x - max - log Σ exp(x - max), so that it does not underflow to -inf
+    BatchNormalization    before opset 14 inference unless it has more than one output
+    LayerNormalization    mean and variance in at least float32, rounded before scale and bias
+    ReduceMean            float16 and bfloat16 accumulate in float32
+    Loop                  scalars that it collects become a vector; no condition means true
+
+The evaluator finds a class by its name, for every opset; the opset is looked up inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TypeProto, helper
+from onnx.reference.op_run import OpRun
+
+from compiler.ir.types import Array
+
+Floats = npt.NDArray[np.floating]
+
+
+def _opset(op: OpRun) -> int:
+    version: int = op.run_params["opsets"].get("", 1)
+    return version
+
+
+def _given(op: OpRun, name: str, default: int) -> int:
+    """An integer attribute as the node has it: the class's own default is the newest opset's."""
+    for attribute in op.onnx_node.attribute:
+        if attribute.name == name:
+            return attribute.i
+    return default
+
+
+def wide(x: Array) -> Floats:
+    """x in at least float32."""
+    enough = x.dtype.kind == "f" and x.dtype.itemsize >= 4
+    return cast(Floats, x) if enough else x.astype(np.float32)
+
+
+def _softmax(op: OpRun, x: Array, log: bool) -> Array:
+    old = _opset(op) < 13
+    axis = _given(op, "axis", 1 if old else -1)
+    if x.size == 0:
+        return x
+    work = wide(x)
+    if old:
+        axis += x.ndim if axis < 0 else 0
+        work = work.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+        axis = 1
+    with np.errstate(all="ignore"):
+        shifted = work - work.max(axis=axis, keepdims=True)
+        exps = np.exp(shifted)
+        total = exps.sum(axis=axis, keepdims=True)
+        y = shifted - np.log(total) if log else exps / total
+    return y.reshape(x.shape).astype(x.dtype)
+
+
+class Softmax(OpRun):
+    """Softmax 1, 11, 13."""
+
+    def _run(self, x: Array, axis: int | None = None) -> tuple[Array, ...]:
+        return (_softmax(self, x, log=False),)
+
+
+class LogSoftmax(OpRun):
+    """LogSoftmax 1, 11, 13."""
+
+    def _run(self, x: Array, axis: int | None = None) -> tuple[Array, ...]:
+        return (_softmax(self, x, log=True),)
+
+
+class BatchNormalization(OpRun):
+    """BatchNormalization 1 to 15. x is [N, C, …], the parameters [C] (with spatial=0 [C, …])."""
+
+    def _run(
+        self,
+        x: Array,
+        scale: Array,
+        bias: Array,
+        mean: Array,
+        var: Array,
+        epsilon: float = 1e-5,
+        momentum: float = 0.9,
+        training_mode: int = 0,
+        is_test: int = 0,
+        spatial: int = 1,
+        consumed_inputs: Sequence[int] | None = None,
+    ) -> tuple[Array, ...]:
+        opset = _opset(self)
+        if opset >= 14:
+            training = bool(training_mode)
+        elif opset >= 7:
+            training = sum(bool(name) for name in self.onnx_node.output) > 1
+        else:
+            training = not is_test
+        data = wide(x)
+        axes = (0,) if not spatial else tuple(a for a in range(x.ndim) if a != 1)
+
+        def along(p: Array) -> Floats:
+            if not spatial or x.ndim < 2:
+                return wide(p)
+            return wide(p).reshape(-1, *[1] * (x.ndim - 2))
+
+        at, spread = wide(mean), wide(var)
+        if training:
+            at, spread = data.mean(axis=axes), data.var(axis=axes)
+        with np.errstate(all="ignore"):
+            normal = (data - along(at)) / np.sqrt(along(spread) + epsilon)
+            y = (along(scale) * normal + along(bias)).astype(x.dtype)
+        if not training:
+            return (y,)
+        running_mean = wide(mean) * momentum + at * (1 - momentum)
+        running_var = wide(var) * momentum + spread * (1 - momentum)
+        results = [running_mean.astype(mean.dtype), running_var.astype(var.dtype)]
+        if opset < 14:
+            results += [at.astype(mean.dtype), spread.astype(var.dtype)]
+        return (y, *results)
+
+
+class LayerNormalization(OpRun):
+    """LayerNormalization 17. Normalises over the axes from `axis` on."""
+
+    def _run(
+        self,
+        x: Array,
+        scale: Array,
+        bias: Array | None = None,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        stash_type: int = 1,
+    ) -> tuple[Array, ...]:
+        stash = helper.tensor_dtype_to_np_dtype(stash_type)
+        work = wide(x).astype(np.promote_types(wide(x).dtype, stash))
+        axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
+        with np.errstate(all="ignore"):
+            mean = work.mean(axis=axes, keepdims=True)
+            centred = work - mean
+            variance = (centred * centred).mean(axis=axes, keepdims=True)
+            inverse = np.reciprocal(np.sqrt(variance + work.dtype.type(epsilon)))
+            y = (centred * inverse).astype(x.dtype) * scale
+        if bias is not None:
+            y = y + bias
+        return (y.astype(x.dtype), mean, inverse)
+
+
+class ReduceMean(OpRun):
+    """ReduceMean 1, 11, 13, 18. `axes` is an attribute before opset 18, then an input."""
+
+    def _run(
+        self,
+        data: Array,
+        axes: Array | Sequence[int] | None = None,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> tuple[Array, ...]:
+        chosen = tuple(int(a) for a in np.asarray(axes).reshape(-1)) if axes is not None else ()
+        if not chosen and noop_with_empty_axes:
+            return (data,)
+        over = chosen or tuple(range(data.ndim))
+        work = wide(data) if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data
+        with np.errstate(all="ignore"):
+            numbers = cast(Floats, work)  # integers too: their mean is theirs, cut off
+            mean = np.mean(numbers, axis=over, keepdims=bool(keepdims), dtype=work.dtype)
+        return (np.asarray(mean).astype(data.dtype),)
+
+
+class Subgraph(Protocol):
+    """A subgraph as the evaluator holds it."""
+
+    input_names: Sequence[str]
+    output_names: Sequence[str]
+    output_types: Sequence[TypeProto]
+
+    def run(
+        self, names: None, feeds: Mapping[str, Array], attributes: Mapping[str, object] | None
+    ) -> list[Array]: ...
+
+
+class Loop(OpRun):
+    """Loop 1 to 25: the body runs while the count and the condition, where given, allow it."""
+
+    body: Subgraph
+
+    def need_context(self) -> bool:
+        """The body may read any value around it."""
+        return True
+
+    def _run(
+        self,
+        trips: Array | None,
+        condition: Array | None,
+        *carried: Array,
+        context: Mapping[str, Array] | None = None,
+        attributes: Mapping[str, object] | None = None,
+        **others: object,
+    ) -> tuple[Array, ...]:
+        del others
+        state: list[Array] = list(carried)
+        collected: list[list[Array]] = [
+            [] for _ in range(len(self.body.output_names) - 1 - len(carried))
+        ]
+        count = 0
+        going = condition is None or _truth(condition)
+        limit = None if trips is None else int(np.asarray(trips).reshape(-1)[0])
+        while going and (limit is None or count < limit):
+            given: list[Array] = [np.array(count, np.int64), np.array(going), *state]
+            feeds = {**(context or {}), **dict(zip(self.body.input_names, given, strict=True))}
+            results = self.body.run(None, feeds, attributes=attributes)
+            going = _truth(results[0])
+            state = results[1 : 1 + len(state)]
+            for values, value in zip(collected, results[1 + len(state) :], strict=True):
+                values.append(value)
+            count += 1
+        scans = [
+            np.stack(values) if values else self._empty(1 + len(state) + k)
+            for k, values in enumerate(collected)
+        ]
+        return (*state, *scans)
+
+    def _empty(self, index: int) -> Array:
+        """What a loop collects that never ran: extent 0 before the declared shape."""
+        type = self.body.output_types[index].tensor_type
+        shape = [d.dim_value for d in type.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(type.elem_type or 1)
+        return np.empty((0, *shape), dtype)
+
+
+def _truth(condition: Array) -> bool:
+    return bool(np.asarray(condition).reshape(-1)[0])
+
+
+CORRECTED: tuple[type[OpRun], ...] = (
+    Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Loop,
+)  # fmt: skip
+"""To be given to the reference evaluator as `new_ops`."""

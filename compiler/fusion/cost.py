@@ -1,0 +1,140 @@
+"""What a group costs: bytes over bandwidth or operations over peak, plus a launch.
+
+    bytes = sum over arrays read of min(footprint, size) + sum over results of size
+    time  = max(bytes with penalty / bandwidth, operations / peak) + launch
+    gain  = time(A) + time(B) - time(A and B in one kernel)
+
+Each array counts once, literals not at all: that is the floor. For the time an array that is not
+read along its last dimension counts `STRIDE_PENALTY` times (measured for a transposed read).
+Teaches: fusing pays because a value between two ops is neither written nor read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.dims import ONE, ZERO, Dim, product
+from compiler.ir.loops import TRANSCENDENTAL
+from compiler.ir.machine import MachineProfile
+
+from .access import MOVEMENT, Index, axes_of
+from .facts import Facts
+from .legality import Form
+
+STRIDE_PENALTY = 9.0
+TRANSCENDENTAL_COST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The floor of the bytes, array by array, and what the time rests on, at assumed sizes."""
+
+    arrays: tuple[tuple[str, Dim], ...]
+    moved: float
+    operations: int
+    machine: MachineProfile
+
+    @property
+    def bytes(self) -> Dim:
+        return total(size for _, size in self.arrays)
+
+    @property
+    def time(self) -> float:
+        """Seconds, an estimate."""
+        machine = self.machine
+        return max(self.moved / machine.bandwidth, self.operations / machine.peak) + machine.launch
+
+
+def total(sizes: Iterable[Dim]) -> Dim:
+    found = ZERO
+    for size in sizes:
+        found = found + size
+    return found
+
+
+def cost(facts: Facts, members: Sequence[int], form: Form, machine: MachineProfile) -> Cost:
+    """The cost of a legal group."""
+    arrays: list[tuple[str, Dim]] = []
+    moved = 0.0
+    places: dict[str, list[Index]] = {name: [] for name in form.operands}
+    for name, index in form.reads:
+        places[name].append(index)
+    last = fastest_axis(form)
+    for name, indexes in places.items():
+        whole = facts.nbytes(name)
+        size = _footprint(facts, name, indexes, form)
+        arrays.append((name, size if facts.size(size) < facts.size(whole) else whole))
+        strided = any(_strided(facts, name, at, last) for at in indexes)
+        moved += facts.size(arrays[-1][1]) * (STRIDE_PENALTY if strided else 1.0)
+    for name in form.results:
+        arrays.append((name, facts.nbytes(name)))
+        moved += facts.size(facts.nbytes(name))
+    return Cost(tuple(arrays), moved, sum(_operations(facts, i) for i in members), machine)
+
+
+def border_cost(facts: Facts, i: int, machine: MachineProfile) -> Cost:
+    """A library call as the model sees it: its inputs and outputs once each."""
+    op = facts.ops[i]
+    names = dict.fromkeys((*op.operands, *(v.name for v in op.outputs)))
+    arrays = tuple((name, facts.nbytes(name)) for name in names)
+    return Cost(arrays, float(sum(facts.size(size) for _, size in arrays)), 0, machine)
+
+
+def joined(facts: Facts, a: Cost, b: Cost, inside: frozenset[int]) -> Cost:
+    """What two parts would cost as one where a rule forbids it: the price of the refusal."""
+    arrays = dict(a.arrays)
+    arrays.update(b.arrays)
+    kept = tuple(
+        (name, size)
+        for name, size in arrays.items()
+        if facts.producer.get(name) not in inside or facts.visible(name, inside)
+    )
+    lost = [size for name, size in arrays.items() if (name, size) not in kept]
+    shared = [size for name, size in b.arrays if name in dict(a.arrays)]
+    saved = sum(facts.size(size) for size in (*lost, *shared))
+    moved = max(0.0, a.moved + b.moved - saved)
+    return Cost(kept, moved, a.operations + b.operations, a.machine)
+
+
+def fastest_axis(form: Form) -> int | None:
+    """The axis that consecutive evaluations differ in: the last inner axis, or the last of D."""
+    if form.inner:
+        return form.inner[-1]
+    solid = [k for k, d in enumerate(form.domain) if d != ONE]
+    return solid[-1] if solid else None
+
+
+def _footprint(facts: Facts, name: str, indexes: list[Index], form: Form) -> Dim:
+    """Bytes of the elements read at the given places, those of different places added up."""
+    shape = facts.types[name].dims
+    if any(
+        all(p.axis is None and d == ONE or p.axis is not None and form.domain[p.axis] == d
+            for p, d in zip(at, shape, strict=True))
+        for at in indexes
+    ):  # fmt: skip
+        return facts.nbytes(name)
+    size = ZERO
+    for at in indexes:
+        size = size + product(form.domain[axis] for axis in sorted(axes_of(at)))
+    return size * facts.types[name].element.itemsize
+
+
+def _strided(facts: Facts, name: str, at: Index, fastest: int | None) -> bool:
+    """Whether neighbours in the loop are not neighbours in memory."""
+    shape = facts.types[name].dims
+    solid = [p for p, d in zip(at, shape, strict=True) if d != ONE]
+    for k, place in enumerate(solid):
+        if place.axis is not None and place.axis == fastest:
+            return k != len(solid) - 1 or place.step != ONE
+    return False
+
+
+def _operations(facts: Facts, i: int) -> int:
+    op = facts.ops[i]
+    if op.family in MOVEMENT or op.family in ("copy", "reshape", "iota"):
+        return 0
+    over = facts.types[op.operands[0]] if op.family == "reduce" else op.type
+    return facts.size(over.numel) * (
+        TRANSCENDENTAL_COST if op.function in TRANSCENDENTAL else 1
+    )

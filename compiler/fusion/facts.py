@@ -1,0 +1,129 @@
+"""What the rules of fusion know of a graph: who reads what, where, and what each op is to them.
+
+Made once a run; everything the search asks thousands of times is a look-up here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from compiler.ir.dims import ONE, ZERO, Dim
+from compiler.ir.graph import Graph, Op, reads
+from compiler.ir.loops import TRANSCENDENTAL
+
+from .access import BROADCASTING, MOVEMENT, Access, Index, classify, is_unit_reshape, operand_index
+
+
+class Role(Enum):
+    """What an op is to fusion."""
+
+    COMPUTE = "compute"
+    """Runs in a kernel: belongs to exactly one group."""
+    UNIT_VIEW = "unit view"
+    """A reshape that only inserts or removes unit axes: an alias, or a step inside a group."""
+    VIEW = "view"
+    """Any other reshape: an alias outside the groups."""
+    LEAF = "leaf"
+    """One literal element: copied into every group that reads it."""
+    SOURCE = "source"
+    """A weight or a shape vector: an array that is there."""
+    LIBRARY = "library"
+    """A library call, or a kind that no kernel computes."""
+
+
+NOTHING_TO_READ = frozenset({"iota"})
+CHEAP = MOVEMENT | {"cast", "copy", "iota", "reshape"}
+"""Families that may be evaluated again for every element: they cost no arithmetic."""
+
+
+class Facts:
+    """A graph by op position. `size` gives numbers to dimensions, for the cost model."""
+
+    def __init__(self, graph: Graph, size: Callable[[Dim], int]) -> None:
+        self.ops: tuple[Op, ...] = graph.ops
+        self.types = graph.types()
+        self.outputs = frozenset(graph.outputs)
+        self.producer = {v.name: i for i, op in enumerate(graph.ops) for v in op.outputs}
+        self.users: dict[str, list[int]] = {name: [] for name in self.types}
+        for i, op in enumerate(graph.ops):
+            for name in dict.fromkeys(reads(op)):
+                self.users.setdefault(name, []).append(i)
+        self.role = tuple(self._role(op) for op in graph.ops)
+        self.reads = tuple(self._links(i) for i in range(len(graph.ops)))
+        self.cheap = tuple(self._is_cheap(op) for op in graph.ops)
+        self._size = size
+        self._sizes: dict[Dim, int] = {}
+        self._bytes: dict[str, Dim] = {}
+
+    def _role(self, op: Op) -> Role:
+        if op.kind == "const" or op.kind == "dims" and op.type.rank == 0:
+            return Role.LEAF
+        if op.kind in ("param", "dims"):
+            return Role.SOURCE
+        if op.kind == "reshape":
+            return Role.UNIT_VIEW if is_unit_reshape(op, self.types) else Role.VIEW
+        if len(op.outputs) != 1 or op.regions or not op.type.known:
+            return Role.LIBRARY
+        if not op.inputs:
+            return Role.COMPUTE if op.kind in NOTHING_TO_READ else Role.LIBRARY
+        opaque = (Access.OPAQUE, Access.CONTRACT)
+        if any(classify(op, k, self.types) in opaque for k in range(len(op.inputs))):
+            return Role.LIBRARY
+        return Role.COMPUTE
+
+    def _links(self, i: int) -> tuple[tuple[str, int | None], ...]:
+        """The arrays an op reads: (name, None where the index is the result's own, else k)."""
+        op = self.ops[i]
+        if self.role[i] not in (Role.COMPUTE, Role.UNIT_VIEW):
+            return ()
+        links: list[tuple[str, int | None]] = []
+        for k, name in enumerate(op.inputs):
+            if name is None or self.is_leaf(name):
+                continue
+            same = op.family in BROADCASTING and self.types[name].shape == op.type.shape
+            links.append((name, None if same else k))
+        return tuple(dict.fromkeys(links))
+
+    def _is_cheap(self, op: Op) -> bool:
+        if op.family in CHEAP:
+            return True
+        known = op.outputs and op.type.shape is not None
+        plain = op.family != "reduce" and op.function not in TRANSCENDENTAL
+        return bool(known) and plain and op.type.numel == ONE
+
+    def is_leaf(self, name: str) -> bool:
+        at = self.producer.get(name)
+        return at is not None and self.role[at] is Role.LEAF
+
+    def index(self, i: int, link: int | None, at: Index, inner: Index) -> Index:
+        """Where op `i` reads the operand behind a link when its result is wanted at `at`."""
+        if link is None:
+            return at
+        found = operand_index(self.ops[i], link, self.types, at, inner)
+        assert found is not None, f"%{self.ops[i].key} has no index map"
+        return found
+
+    def visible(self, name: str, inside: frozenset[int]) -> bool:
+        """Whether a value is seen from outside a group: read there, an output, or read nowhere."""
+        users = self.users[name]
+        return name in self.outputs or not users or any(u not in inside for u in users)
+
+    def size(self, value: Dim) -> int:
+        """A number for a dimension at the sizes that the cost model assumes."""
+        found = self._sizes.get(value)
+        if found is None:
+            found = self._sizes[value] = self._size(value)
+        return found
+
+    def nbytes(self, name: str) -> Dim:
+        """Bytes of a value; 0 where its type is unknown or has no fixed size, and for literals."""
+        found = self._bytes.get(name)
+        if found is None:
+            type = self.types[name]
+            try:
+                found = ZERO if not type.known or self.is_leaf(name) else type.nbytes
+            except ValueError:
+                found = ZERO
+            self._bytes[name] = found
+        return found

@@ -1,0 +1,315 @@
+"""The rules that say whether a set of ops may be one kernel. The first that fails is the reason.
+
+    R1  no library call inside                    R5  across elements only completed reductions
+    R2  no path between members through others    R6  at most `max_ops` ops and 16 arrays
+    R3  one domain: every result fills it         R8  rounding points stay: casts are ops as any
+    R4  nothing is computed again across outer axes, unless it costs nothing
+
+R3 to R6 follow from one walk: every result is wanted at its own place in the domain D; going
+backwards, each op hands on the places at which its operands are wanted (`access.operand_index`).
+A value wanted at places that miss an axis of D would be computed again along it (R4).
+
+A *pointwise* group evaluates its results at every element of D. A *row* group holds reductions:
+D = outer x inner, the inner axes are reduced, and what misses all inner axes is computed once a
+row. Teaches: fusion is a question about loops, and the answer is in the index maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.ir.dims import ONE, product
+from compiler.ir.edits import Parameters, parameters
+from compiler.ir.graph import Op
+from compiler.ir.shapes import Shape
+
+from .access import FIRST, MOVEMENT, Index, Place, axes_of, identity
+from .facts import Facts, Role
+
+MAX_OPS = 64
+MAX_ARRAYS = 16
+SERIAL = 4096
+"""A reduction of a whole tensor may share its kernel when it has at most so many elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first rule that failed, with the message that says why."""
+
+    rule: str
+    message: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a legal group looks like as a kernel.
+
+    `kind` is `pointwise` or `row`; `domain` the shape D; `inner` the reduced axes of D (longer
+    than 1); `operands` the arrays read, in order of first use; `reads` where they are read;
+    `results` the values seen outside.
+    """
+
+    kind: str
+    domain: Shape
+    inner: tuple[int, ...]
+    operands: tuple[str, ...]
+    reads: tuple[tuple[str, Index], ...]
+    results: tuple[str, ...]
+
+
+def fail(rule: str, message: str, **values: str | int) -> Failure:
+    return Failure(rule, message, parameters(**values))
+
+
+def show(shape: Shape) -> str:
+    """A shape as text: `[8,s]`."""
+    return "[" + ",".join(str(d) for d in shape) + "]"
+
+
+class Reachability:
+    """R2: which ops come before and after a group, as bit sets over op positions.
+
+    A group is known by any one of its members. Merging closes the sets again: whatever reached
+    one part now reaches what follows from the other.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        count = len(facts.ops)
+        self._up = [0] * count
+        self._down = [0] * count
+        direct: list[set[int]] = [set() for _ in range(count)]
+        for name, users in facts.users.items():
+            at = facts.producer.get(name)
+            if at is not None:
+                direct[at].update(users)
+        for i in range(count):
+            for u in direct[i]:
+                self._up[u] |= self._up[i] | 1 << i
+        for i in reversed(range(count)):
+            for u in direct[i]:
+                self._down[i] |= self._down[u] | 1 << u
+
+    def between(self, a: int, b: int, inside: int) -> int | None:
+        """The first op outside the set `inside` on a path between groups `a` and `b`, or None."""
+        through = (self._down[a] & self._up[b] | self._down[b] & self._up[a]) & ~inside
+        return (through & -through).bit_length() - 1 if through else None
+
+    def merge(self, parts: Sequence[int], inside: int) -> None:
+        """Make one group of `parts`; the set `inside` holds all their members."""
+        for sets, others in ((self._up, self._down), (self._down, self._up)):
+            every, some = -1, 0
+            for p in parts:
+                every &= sets[p]
+                some |= sets[p]
+            some &= ~inside
+            beyond = inside
+            for p in parts:
+                beyond |= others[p]
+            for i in bits(some & ~every):
+                others[i] |= beyond
+        up = down = 0
+        for p in parts:
+            up |= self._up[p]
+            down |= self._down[p]
+        for p in parts:
+            self._up[p], self._down[p] = up & ~inside, down & ~inside
+
+
+def bits(value: int) -> Iterator[int]:
+    """The positions of the set bits, ascending."""
+    while value:
+        low = value & -value
+        yield low.bit_length() - 1
+        value ^= low
+
+
+def analyse(
+    facts: Facts, members: Sequence[int], max_ops: int = MAX_OPS
+) -> Form | Failure:
+    """R3 to R6 for a set of ops (ascending positions of compute ops and absorbed unit views)."""
+    inside = frozenset(members)
+    ops = facts.ops
+    results = tuple(ops[i].key for i in members if facts.visible(ops[i].key, inside))
+    reduces = [i for i in members if ops[i].family == "reduce"]
+    frame = _frame(facts, members, reduces, results)
+    if isinstance(frame, Failure):
+        return frame
+    found = _Walk(facts, members, frame).run(results)
+    if isinstance(found, Failure):
+        return found
+    operands = tuple(dict.fromkeys(name for name, _ in found))
+    count = sum(facts.role[i] is Role.COMPUTE for i in members)
+    if count > max_ops:
+        return fail("R6", "fuse.R6.ops", ops=count, limit=max_ops)
+    arrays = len(operands) + len(results)
+    if arrays > MAX_ARRAYS and len(members) > 1:
+        return fail("R6", "fuse.R6.arrays", arrays=arrays, limit=MAX_ARRAYS)
+    kind = "row" if reduces else "pointwise"
+    return Form(kind, frame.domain, frame.inner, operands, found, results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The domain of a group and the places its results have in it."""
+
+    domain: Shape
+    own: Index
+    row: Index
+    inner: tuple[int, ...]
+    alone: bool
+    """The group's reduction is not over the last axes, or is over a whole tensor."""
+
+
+def _frame(
+    facts: Facts, members: Sequence[int], reduces: list[int], results: tuple[str, ...]
+) -> _Frame | Failure:
+    """R3, and of R5 that the reductions agree."""
+    shapes = {name: facts.types[name].dims for name in results}
+    if not reduces:
+        first, *others = results
+        for name in others:
+            if shapes[name] != shapes[first]:
+                return _differ(first, shapes[first], name, shapes[name])
+        own = identity(shapes[first])
+        return _Frame(shapes[first], own, own, (), False)
+    lead = facts.ops[reduces[0]]
+    domain = facts.types[lead.operands[0]].dims
+    inner = _inner(lead, domain)
+    for i in reduces[1:]:
+        op = facts.ops[i]
+        shape = facts.types[op.operands[0]].dims
+        if shape != domain:
+            return _differ(lead.key, domain, op.key, shape)
+        if _inner(op, shape) != inner:
+            return fail("R5", "fuse.R5.axes", value=lead.key, other=op.key)
+    row_shape = tuple(ONE if k in inner else d for k, d in enumerate(domain))
+    for name, shape in shapes.items():
+        if shape not in (domain, row_shape):
+            return _differ(lead.key, domain, name, shape)
+    for i in members:
+        if facts.ops[i].family in MOVEMENT:
+            return fail("R5", "fuse.R5.movement", value=facts.ops[i].key, other=lead.key)
+    alone = reduces_alone(domain, inner)
+    if alone:
+        wide = [name for name in results if shapes[name] != row_shape]
+        others = [facts.ops[i].key for i in reduces[1:]]
+        if wide or others:
+            return fail("R5", "fuse.R5.alone", value=lead.key, other=(wide + others)[0])
+    own = identity(domain)
+    row = tuple(FIRST if k in inner else p for k, p in enumerate(own))
+    return _Frame(domain, own, row, inner, alone)
+
+
+def _inner(op: Op, domain: Shape) -> tuple[int, ...]:
+    return tuple(a for a in op.ints("axes") or () if domain[a] != ONE)
+
+
+def _differ(a: str, a_shape: Shape, b: str, b_shape: Shape) -> Failure:
+    return fail(
+        "R3", "fuse.R3", value=a, shape=show(a_shape), other=b, other_shape=show(b_shape)
+    )
+
+
+def reduces_alone(domain: Shape, inner: Sequence[int]) -> bool:
+    """Whether a reduction over `inner` keeps to itself, its producers and its row results.
+
+    It does when the reduced axes are not the last ones (unit axes aside), or when nothing is kept
+    and the tensor is not known to be small: its schedule is another than that of rows.
+    """
+    solid = [k for k, d in enumerate(domain) if d != ONE]
+    if tuple(solid[len(solid) - len(inner) :]) != tuple(inner):
+        return True
+    if not inner or len(inner) < len(solid):
+        return False
+    count = product(domain).constant
+    return count is None or count > SERIAL
+
+
+class _Walk:
+    """Hands the places where values are wanted backwards through a group: R4 and R5."""
+
+    def __init__(self, facts: Facts, members: Sequence[int], frame: _Frame) -> None:
+        self.facts, self.members, self.frame = facts, members, frame
+        self.solid = axes_of(frame.own)
+        self.inner = frozenset(frame.inner)
+        self.outer = self.solid - self.inner
+        self.along = tuple(Place(a) for a in frame.inner)
+
+    def run(self, results: tuple[str, ...]) -> tuple[tuple[str, Index], ...] | Failure:
+        """The arrays read from outside with their places, by order of first use."""
+        facts, frame = self.facts, self.frame
+        inside = frozenset(facts.ops[i].key for i in self.members)
+        wanted: dict[str, list[Index]] = {name: [] for name in inside}
+        for name in results:
+            full = facts.types[name].dims == frame.domain
+            wanted[name].append(frame.own if full else frame.row)
+        reads: list[list[tuple[str, Index]]] = []
+        for i in reversed(self.members):
+            places = wanted[facts.ops[i].key]
+            failure = self._check(i, places)
+            if failure is not None:
+                return failure
+            found: list[tuple[str, Index]] = []
+            for at in places:
+                for name, link in facts.reads[i]:
+                    index = facts.index(i, link, at, self.along)
+                    if name not in inside:
+                        found.append((name, index))
+                    elif index not in wanted[name]:
+                        wanted[name].append(index)
+            reads.append(found)
+        if frame.alone:
+            failure = self._check_alone(wanted)
+            if failure is not None:
+                return failure
+        return tuple(dict.fromkeys(r for found in reversed(reads) for r in found))
+
+    def _check(self, i: int, places: list[Index]) -> Failure | None:
+        op = self.facts.ops[i]
+        reduce = op.family == "reduce"
+        if not reduce and self.facts.cheap[i]:
+            return None
+        for at in places:
+            used = axes_of(at) if at is not self.frame.own else self.solid
+            missing = self.outer - used
+            if self.inner & used:
+                missing |= self.inner - used
+            if missing:
+                return fail(
+                    "R4", "fuse.R4.again", value=op.key, shape=show(op.type.dims),
+                    domain=show(self.frame.domain),
+                )  # fmt: skip
+            if reduce and at != self.frame.row:
+                return fail("R5", "fuse.R5.element", value=op.key)
+        if len(places) > 1:
+            return fail("R4", "fuse.R4.twice", value=op.key, times=len(places))
+        return None
+
+    def _check_alone(self, wanted: dict[str, list[Index]]) -> Failure | None:
+        """A reduction by itself: no element of its domain may wait for its result."""
+        after: set[str] = set()
+        for i in self.members:
+            op = self.facts.ops[i]
+            reduce = op.family == "reduce"
+            if not reduce and not any(name in after for name in op.operands):
+                continue
+            after.add(op.key)
+            if not reduce and any(axes_of(at) & self.inner for at in wanted[op.key]):
+                lead = next(n for n in after if self.facts.ops[self.facts.producer[n]].family
+                            == "reduce")  # fmt: skip
+                return fail("R5", "fuse.R5.alone", value=lead, other=op.key)
+        return None
+
+
+def form_of(op: Op) -> Form:
+    """The form of a `fused` op, read off its region again. ValueError where it breaks a rule."""
+    region = op.regions[0]
+    graph = replace(region, outputs=tuple(v.name for v in op.outputs))
+    facts = Facts(graph, lambda _: 1)
+    members = [i for i, r in enumerate(facts.role) if r in (Role.COMPUTE, Role.UNIT_VIEW)]
+    found = analyse(facts, members, max_ops=len(members))
+    if isinstance(found, Failure):
+        raise ValueError(f"fused %{op.key}: {found.rule} {dict(found.parameters)}")
+    return found

@@ -1,0 +1,380 @@
+"""The search: from one group an op to as few and as cheap groups as the rules allow.
+
+Greedy. All pairs of neighbouring groups (one reads what the other makes, perhaps through a view
+that only adds or removes unit axes) lie in a heap, those that make row groups first, then by
+gain. The best pair merges; its neighbours are looked at again, since the domain, the paths (R2)
+and the arrays (R6) of the new group differ. A group carries a version, and an entry of the heap
+that is older than its groups is dropped. When the heap is empty, every pair that still stands
+side by side is a refusal, with the first rule that failed.
+
+Op by op (`by_origin`) is the same search over pairs with the same origins, and without a price.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.dims import Dim
+from compiler.ir.edits import Parameters
+from compiler.ir.graph import Graph, Op, Origins
+from compiler.ir.machine import MachineProfile
+
+from .cost import Cost, border_cost, cost, joined
+from .decisions import MERGED, REFUSED, Decision
+from .facts import Facts, Role
+from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
+
+ROW, POINTWISE, EPILOGUE, PROLOGUE = "row-internal", "pointwise", "epilogue", "prologue"
+_TIERS = {ROW: 0, POINTWISE: 1}
+
+Pair = tuple[str, str]
+"""Two groups, each named by a value it contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ops that become one kernel: ascending positions, their form and their cost.
+
+    `members` includes the unit views inside; `mask` is the same set as bits; `version` counts
+    merges; `origins` is what all members share, None where they differ or have none.
+    """
+
+    id: int
+    members: tuple[int, ...]
+    mask: int
+    form: Form
+    cost: Cost
+    version: int
+    origins: Origins | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What merging two groups would give: a failure, or the new group's members and price."""
+
+    failure: Failure | None
+    members: tuple[int, ...]
+    form: Form | None
+    cost: Cost
+    gain: float
+    views: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The final groups in program order of their last members, and the log."""
+
+    facts: Facts
+    groups: tuple[Group, ...]
+    decisions: tuple[Decision, ...]
+
+
+def search(
+    graph: Graph,
+    machine: MachineProfile,
+    size: Callable[[Dim], int],
+    *,
+    by_origin: bool = False,
+    max_ops: int = MAX_OPS,
+    force: Sequence[Pair] = (),
+    forbid: Sequence[Pair] = (),
+    check: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Partition the compute ops of a tensor-level graph. `check` may raise to stop."""
+    state = _Search(graph, machine, size, by_origin, max_ops, force, forbid)
+    state.run(check)
+    groups = sorted(state.groups.values(), key=lambda g: g.members[-1])
+    return Outcome(state.facts, tuple(groups), (*state.decisions, *state.refusals()))
+
+
+class _Search:
+    def __init__(
+        self,
+        graph: Graph,
+        machine: MachineProfile,
+        size: Callable[[Dim], int],
+        by_origin: bool,
+        max_ops: int,
+        force: Sequence[Pair],
+        forbid: Sequence[Pair],
+    ) -> None:
+        self.facts = Facts(graph, size)
+        self.machine = machine
+        self.by_origin = by_origin
+        self.max_ops = max_ops
+        self.reach = Reachability(self.facts)
+        self.groups: dict[int, Group] = {}
+        self.owner: dict[int, int] = {}
+        self.decisions: list[Decision] = []
+        self.ticket = itertools.count()
+        self.heap: list[tuple[int, float, int, int, int, int, Attempt]] = []
+        for i, op in enumerate(self.facts.ops):
+            if self.facts.role[i] is Role.COMPUTE:
+                self._add_single(i, op)
+        self.force = self._positions(force)
+        self.forbid = self._positions(forbid)
+
+    def _add_single(self, i: int, op: Op) -> None:
+        form = analyse(self.facts, (i,), max_ops=1)
+        if isinstance(form, Failure):
+            raise ValueError(f"%{op.key} alone is no legal group: {form.rule} {form.message}")
+        price = cost(self.facts, (i,), form, self.machine)
+        self.owner[i] = i
+        self.groups[i] = Group(i, (i,), 1 << i, form, price, 0, op.origins or None)
+
+    def _positions(self, pairs: Sequence[Pair]) -> tuple[tuple[int, int], ...]:
+        at = self.facts.producer
+        found = ((at.get(a, -1), at.get(b, -1)) for a, b in pairs)
+        return tuple((a, b) for a, b in found if a in self.owner and b in self.owner)
+
+    # ---- who stands beside whom
+
+    def _before(self, g: Group) -> Iterator[int]:
+        """Groups whose results `g` reads, directly or through unit views."""
+        for name in g.form.operands:
+            at = self._through_views(name)[0]
+            if at in self.owner:
+                yield self.owner[at]
+
+    def _after(self, g: Group) -> Iterator[int]:
+        """Groups that read results of `g`, directly or through unit views."""
+        names = list(g.form.results)
+        while names:
+            for u in self.facts.users[names.pop()]:
+                if u in self.owner:
+                    yield self.owner[u]
+                elif self.facts.role[u] is Role.UNIT_VIEW:
+                    names.append(self.facts.ops[u].key)
+
+    def _through_views(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """The op that computes a value (-1: none does), and the unit views in between."""
+        views: list[int] = []
+        at = self.facts.producer.get(name, -1)
+        while (
+            at >= 0 and at not in self.owner and self.facts.role[at] is Role.UNIT_VIEW
+        ):
+            views.append(at)
+            at = self.facts.producer.get(self.facts.ops[at].operands[0], -1)
+        return at, tuple(views)
+
+    def _views_between(self, a: Group, b: Group) -> tuple[int, ...]:
+        found: set[int] = set()
+        for here, there in ((a, b), (b, a)):
+            for name in here.form.operands:
+                at, views = self._through_views(name)
+                if views and self.owner.get(at) == there.id:
+                    found.update(views)
+        return tuple(sorted(found))
+
+    def _neighbours(self, g: Group) -> list[int]:
+        found = dict.fromkeys((*self._before(g), *self._after(g)))
+        for a, b in self.force:
+            for mine, other in ((a, b), (b, a)):
+                if self.owner[mine] == g.id:
+                    found[self.owner[other]] = None
+        found.pop(g.id, None)
+        return list(found)
+
+    # ---- one pair
+
+    def _pairs(self, pairs: Sequence[tuple[int, int]], a: Group, b: Group) -> bool:
+        """Whether one of `pairs` has one value in each group."""
+        return any({self.owner[x], self.owner[y]} == {a.id, b.id} for x, y in pairs)
+
+    def _may(self, a: Group, b: Group) -> bool:
+        """Whether the mode looks at the pair at all."""
+        if not self.by_origin or self._pairs(self.force, a, b):
+            return True
+        return a.origins is not None and a.origins == b.origins
+
+    def _try(self, a: Group, b: Group) -> Attempt:
+        views = self._views_between(a, b)
+        members = tuple(sorted((*a.members, *b.members, *views)))
+        failure: Failure | None = None
+        path = self.reach.between(a.id, b.id, a.mask | b.mask | _mask(views))
+        if self._pairs(self.forbid, a, b):
+            failure = fail("forbid", "fuse.forbid")
+        elif path is not None:
+            failure = fail("R2", "fuse.R2", path=self.facts.ops[path].key)
+        if failure is None:
+            form = analyse(self.facts, members, self.max_ops)
+            if not isinstance(form, Failure):
+                price = cost(self.facts, members, form, self.machine)
+                gain = a.cost.time + b.cost.time - price.time
+                free = self.by_origin or self._pairs(self.force, a, b)
+                if gain <= 0 and not free:
+                    failure = fail("gain", "fuse.gain")
+                return Attempt(failure, members, form, price, gain, views)
+            failure = form
+        price = joined(self.facts, a.cost, b.cost, frozenset(members))
+        gain = a.cost.time + b.cost.time - price.time
+        return Attempt(failure, members, None, price, gain, views)
+
+    def _push(self, a: Group, b: Group) -> None:
+        if not self._may(a, b):
+            return
+        attempt = self._try(a, b)
+        if attempt.failure is None and attempt.form is not None:
+            first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
+            tier = -1 if self._pairs(self.force, a, b) else _TIERS[_tier(attempt.form)]
+            heapq.heappush(self.heap, (
+                tier, -attempt.gain, first.members[-1], second.members[-1],
+                first.version + second.version, next(self.ticket), attempt,
+            ))  # fmt: skip
+
+    # ---- the loop
+
+    def run(self, check: Callable[[], None]) -> None:
+        """Merge until nothing is left to gain."""
+        for g in list(self.groups.values()):
+            for other in self._neighbours(g):
+                if g.id < other:
+                    self._push(g, self.groups[other])
+        self._drain(check)
+        if self.by_origin:
+            self._merge_siblings(check)
+
+    def _drain(self, check: Callable[[], None]) -> None:
+        while self.heap:
+            check()
+            _, _, last_a, last_b, version, _, attempt = heapq.heappop(self.heap)
+            a, b = self.groups[self.owner[last_a]], self.groups[self.owner[last_b]]
+            if a.id == b.id or a.version + b.version != version:
+                continue
+            if a.members[-1] != last_a or b.members[-1] != last_b:
+                continue
+            if self.reach.between(a.id, b.id, _mask(attempt.members)) is not None:
+                continue
+            g = self._merge(a, b, attempt)
+            for other in self._neighbours(g):
+                self._push(g, self.groups[other])
+
+    def _merge(self, a: Group, b: Group, attempt: Attempt) -> Group:
+        form, parts = attempt.form, (a.id, b.id, *attempt.views)
+        assert form is not None
+        rule = "origin" if self.by_origin else "gain" if attempt.gain > 0 else "force"
+        if self._pairs(self.force, a, b) and (self.by_origin or attempt.gain <= 0):
+            rule = "force"
+        self._note(a, b, _tier(form), MERGED, rule, f"fuse.merged.{rule}", (), attempt)
+        mask = _mask(attempt.members)
+        self.reach.merge(parts, mask)
+        into = min(a.id, b.id)
+        for i in attempt.members:
+            self.owner[i] = into
+        del self.groups[a.id], self.groups[b.id]
+        shared = a.origins if a.origins == b.origins else None
+        merged = Group(
+            into, attempt.members, mask, form, attempt.cost, a.version + b.version + 1, shared
+        )
+        self.groups[into] = merged
+        return merged
+
+    def _merge_siblings(self, check: Callable[[], None]) -> None:
+        """Op by op: groups of one node that do not read each other."""
+        classes: dict[Origins, list[int]] = {}
+        for g in self.groups.values():
+            if g.origins is not None:
+                classes.setdefault(g.origins, []).append(g.id)
+        for ids in classes.values():
+            check()
+            while pair := self._first_legal(ids):
+                merged = self._merge(*pair)
+                ids = [*(i for i in ids if i in self.groups and i != merged.id), merged.id]
+
+    def _first_legal(self, ids: Sequence[int]) -> tuple[Group, Group, Attempt] | None:
+        for i, j in itertools.combinations(ids, 2):
+            a, b = self.groups[i], self.groups[j]
+            attempt = self._try(a, b)
+            if attempt.failure is None:
+                return a, b, attempt
+        return None
+
+    # ---- the log
+
+    def _note(
+        self, a: Group, b: Group, tier: str, verdict: str, rule: str, message: str,
+        parameters: Parameters, attempt: Attempt,
+    ) -> None:  # fmt: skip
+        first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
+        self.decisions.append(_decision(
+            self._name(first), self._name(second), tier, verdict, rule, message, parameters,
+            (first.cost, second.cost), attempt.cost, attempt.gain,
+        ))  # fmt: skip
+
+    def _name(self, g: Group) -> str:
+        return self.facts.ops[g.members[-1]].key
+
+    def refusals(self) -> tuple[Decision, ...]:
+        """Why the pairs that stand side by side at the end did not merge, in program order."""
+        found: dict[tuple[int, int], Decision] = {}
+        for g in self.groups.values():
+            beside = [*self._neighbours(g), *self._across_views(g)]
+            if self.by_origin:
+                beside += [h.id for h in self.groups.values() if h.origins == g.origins]
+            for other in dict.fromkeys(beside):
+                h = self.groups[other]
+                if g.members[-1] >= h.members[-1] or not self._may(g, h):
+                    continue
+                attempt = self._try(g, h)
+                assert attempt.failure is not None
+                reduces = "row" in (g.form.kind, h.form.kind)
+                found[g.members[-1], h.members[-1]] = _decision(
+                    self._name(g), self._name(h), ROW if reduces else POINTWISE, REFUSED,
+                    attempt.failure.rule, attempt.failure.message, attempt.failure.parameters,
+                    (g.cost, h.cost), attempt.cost, attempt.gain,
+                )  # fmt: skip
+            found.update(self._library(g))
+        return tuple(found[key] for key in sorted(found))
+
+    def _across_views(self, g: Group) -> Iterator[int]:
+        """Groups behind a reshape that regroups elements."""
+        names = list(g.form.results)
+        while names:
+            for u in self.facts.users[names.pop()]:
+                if self.facts.role[u] in (Role.VIEW, Role.UNIT_VIEW) and u not in self.owner:
+                    key = self.facts.ops[u].key
+                    names.append(key)
+                    yield from (self.owner[w] for w in self.facts.users[key] if w in self.owner)
+
+    def _library(self, g: Group) -> Mapping[tuple[int, int], Decision]:
+        """R1: library calls that feed the group or read it."""
+        facts, found = self.facts, dict[tuple[int, int], Decision]()
+        before = (facts.producer.get(name, -1) for name in g.form.operands)
+        after = (u for name in g.form.results for u in facts.users[name])
+        for at in dict.fromkeys((*before, *after)):
+            if at < 0 or facts.role[at] is not Role.LIBRARY:
+                continue
+            op = facts.ops[at]
+            if self.by_origin and op.origins != g.origins:
+                continue
+            price = border_cost(facts, at, self.machine)
+            as_one = joined(facts, g.cost, price, frozenset((*g.members, at)))
+            gain = g.cost.time + price.time - as_one.time
+            feeds = any(v.name in g.form.operands for v in op.outputs)
+            lower, upper = sorted((g.members[-1], at))
+            found[lower, upper] = _decision(
+                facts.ops[lower].key, facts.ops[upper].key,
+                EPILOGUE if feeds else PROLOGUE, REFUSED, "R1", "fuse.R1",
+                (("library", op.key),), (g.cost, price), as_one, gain,
+            )  # fmt: skip
+        return found
+
+
+def _mask(members: Sequence[int]) -> int:
+    return sum(1 << i for i in members)
+
+
+def _tier(form: Form) -> str:
+    return ROW if form.kind == "row" else POINTWISE
+
+
+def _decision(
+    a: str, b: str, tier: str, verdict: str, rule: str, message: str, parameters: Parameters,
+    before: tuple[Cost, Cost], after: Cost, gain: float,
+) -> Decision:  # fmt: skip
+    named = (("a", a), ("b", b), *parameters)
+    floor = before[0].bytes + before[1].bytes
+    return Decision(a, b, tier, verdict, rule, message, named, floor, after.bytes, gain)

@@ -1,0 +1,236 @@
+"""Elementwise operators: one scalar function at every position, after NumPy's broadcasting.
+
+    y[i] = f(a[i], b[i], …)          a[i] reads index 0 along axes where a has extent 1
+
+Teaches: most operators of a model are one of these, and they cost a trip through memory each
+until a compiler fuses them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import ONE, ZERO, Dim, Guard, dim
+from compiler.ir.graph import Value
+
+from .base import Decompose, NodeView, Operator, ShapeValue, Unsupported
+from .rules import (
+    Inputs,
+    aligned,
+    at_most,
+    broadcast_type,
+    elementwise,
+    nonnegative,
+    present,
+    same_type,
+)
+
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+
+def _unary(function: str, floats_only: bool = True) -> Decompose:
+    """`map.function` of the one input."""
+
+    def decompose(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+        x = present(xs, 0)
+        if floats_only and not x.type.element.is_float:
+            raise Unsupported("break.dtype", dtype=x.type.element.value)
+        return (b.map(function, x),)
+
+    return decompose
+
+
+def _variadic(function: str) -> Decompose:
+    """`map.function` of the operands from left to right; one operand is the result itself."""
+
+    def decompose(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+        first, *rest = aligned(b, v, xs)
+        for x in rest:
+            first = b.map(function, first, x)
+        return (first,)
+
+    return decompose
+
+
+def relu(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """max(x, 0); NaN stays NaN."""
+    x = present(xs, 0)
+    return (b.maximum(x, b.like(0, x)),)
+
+
+def clip(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """min(max(x, low), high); NaN stays NaN, and low > high gives high.
+
+    Bounds are attributes before opset 11 (at opset 6 those left out are the largest finite
+    numbers, so infinities are clipped), optional inputs of one element since.
+    """
+    x = present(xs, 0)
+    bounds: list[Value | None] = []
+    for index, name, default in ((1, "min", -LARGEST_FLOAT), (2, "max", LARGEST_FLOAT)):
+        if v.opset >= 11:
+            bound = xs[index] if index < len(xs) else None
+            bounds.append(bound if bound is None else b.reshape(bound, ()))
+        elif v.scalar(name) is not None or v.opset >= 6:
+            bounds.append(b.like(v.op.float(name, default), x))
+        else:
+            bounds.append(None)
+    low, high = bounds
+    y = x if low is None else b.maximum(x, low)
+    return (y if high is None else b.minimum(y, high),)
+
+
+def _one_element(v: NodeView, index: int) -> int | float | None:
+    """The single element of a constant input, else None."""
+    array = v.constant(index)
+    if array is None or array.size != 1:
+        return None
+    number: int | float = array.reshape(()).item()
+    return number
+
+
+def power(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """x ** y in the dtype of x.
+
+    x ** 2 is x * x, which is the correctly rounded square. Integers to a constant power are
+    repeated products (wrapping); an exponent of another dtype is cast, except where the power
+    would need float64.
+    """
+    x, y = aligned(b, v, xs)
+    shape = b.broadcast(x, y)
+    exponent = _one_element(v, 1)
+    if exponent in (1, 2):
+        return (b.reshape(x if exponent == 1 else b.mul(x, x), shape),)
+    if x.type.element.is_float:
+        return (b.map("pow", x, b.cast(y, x.type.element)),)
+    if not isinstance(exponent, int) or not 3 <= exponent <= 64:
+        raise Unsupported("break.integer-power", dtype=x.type.element.value)
+    result: Value | None = None
+    factor = x
+    while exponent:
+        if exponent & 1:
+            result = factor if result is None else b.mul(result, factor)
+        exponent >>= 1
+        factor = b.mul(factor, factor) if exponent else factor
+    assert result is not None
+    return (b.reshape(result, shape),)
+
+
+# ---- elements known as dimensions --------------------------------------------------------------
+
+
+def _add(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return xs[0] + xs[1]
+
+
+def _sub(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return xs[0] - xs[1]
+
+
+def _mul(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return xs[0] * xs[1]
+
+
+def _neg(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return -xs[0]
+
+
+def _abs(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    x = xs[0]
+    return x if nonnegative(x) else -x if nonnegative(-x) else None
+
+
+def _div(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    """Integers truncate toward zero; floats are known only where the quotient is exact."""
+    a, b = xs
+    exact = None if b == ZERO else a.exact_div(b)
+    if exact is not None or v.type(0).element.is_float:
+        return exact
+    divisor, constant = b.constant, a.constant
+    if divisor is None or divisor == 0:
+        return None
+    if constant is not None:
+        quotient = abs(constant) // abs(divisor)
+        return dim(quotient if (constant < 0) == (divisor < 0) else -quotient)
+    if divisor < 0:
+        return None
+    _require_nonnegative(v, a)
+    return a // divisor
+
+
+def _mod(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    """The remainder with the sign of the divisor (of the dividend where `fmod` is set)."""
+    a, divisor = xs[0], xs[1].constant
+    if divisor is None or divisor <= 0 or not v.type(0).element.is_integer:
+        return None
+    if v.op.int("fmod", 0):
+        _require_nonnegative(v, a)
+    return a - (a // divisor) * divisor
+
+
+def _require_nonnegative(v: NodeView, value: Dim) -> None:
+    if not nonnegative(value):
+        v.guards.append(Guard(ZERO, "<=", value, v.position, "guard.nonnegative"))
+
+
+def _minimum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return _extreme(xs, smaller=True)
+
+
+def _maximum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    return _extreme(xs, smaller=False)
+
+
+def _extreme(xs: tuple[Dim, ...], smaller: bool) -> Dim | None:
+    best = xs[0]
+    for x in xs[1:]:
+        first = at_most(best, x)
+        if first is None:
+            return None
+        best = best if first == smaller else x
+    return best
+
+
+def _itself(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    """Rounding leaves a whole number alone."""
+    return xs[0]
+
+
+def _square(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
+    exponent = xs[1].constant
+    if exponent is None or not 0 <= exponent <= 8:
+        return None
+    result = ONE
+    for _ in range(exponent):
+        result = result * xs[0]
+    return result
+
+
+def _arithmetic(name: str, function: str, value: ShapeValue) -> Operator:
+    return Operator(name, (1, 6, 7, 13, 14), broadcast_type, _variadic(function), value)
+
+
+OPERATORS = (
+    _arithmetic("Add", "add", elementwise(_add)),
+    _arithmetic("Sub", "sub", elementwise(_sub)),
+    _arithmetic("Mul", "mul", elementwise(_mul)),
+    _arithmetic("Div", "div", elementwise(_div)),
+    Operator("Neg", (1, 6, 13), same_type, _unary("neg", floats_only=False), elementwise(_neg)),
+    Operator("Sqrt", (1, 6, 13), same_type, _unary("sqrt")),
+    Operator("Exp", (1, 6, 13), same_type, _unary("exp")),
+    Operator("Log", (1, 6, 13), same_type, _unary("log")),
+    Operator("Erf", (9, 13), same_type, _unary("erf")),
+    Operator("Tanh", (1, 6, 13), same_type, _unary("tanh")),
+    Operator("Sigmoid", (1, 6, 13), same_type, _unary("sigmoid")),
+    Operator("Relu", (1, 6, 13, 14), same_type, relu),
+    Operator("Clip", (1, 6, 11, 12, 13), same_type, clip),
+    Operator("Pow", (1, 7, 12, 13, 15), broadcast_type, power, elementwise(_square)),
+    Operator("Min", (1, 6, 8, 12, 13), broadcast_type, _variadic("min"), elementwise(_minimum)),
+    Operator("Max", (1, 6, 8, 12, 13), broadcast_type, _variadic("max"), elementwise(_maximum)),
+    Operator("Abs", (1, 6, 13), same_type, None, elementwise(_abs)),
+    Operator("Mod", (10, 13, 28), broadcast_type, None, elementwise(_mod)),
+    Operator("Floor", (1, 6, 13), same_type, None, elementwise(_itself)),
+    Operator("Ceil", (1, 6, 13), same_type, None, elementwise(_itself)),
+    Operator("Round", (11, 22), same_type, None, elementwise(_itself)),
+)
+"""Rows without a decomposition stay library steps; their types and shape values are known."""

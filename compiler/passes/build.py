@@ -1,0 +1,77 @@
+"""Build each kernel's source into an object file, once for each symbol.
+
+The object, the LLVM text and the assembly go to the blobs of the compile; the module keeps their
+digests. A kernel whose symbol the object cache knows is not compiled again.
+
+Teaches: compiling is the slow part of a cold start, and it need happen only once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from compiler.ir.edits import Event, SourceEdit, apply, parameters
+from compiler.ir.graph import Origins
+from compiler.ir.module import Module, Source
+from compiler.passes.base import Built, Context, Pass, PassError, Result
+
+
+@dataclass(frozen=True)
+class Build(Pass):
+    """`build`: after `emit`."""
+
+    name: ClassVar[str] = "build"
+    required: ClassVar[bool] = True
+    unit: ClassVar[str] = "sources"
+    level: ClassVar[str] = "source"
+    after: ClassVar[tuple[str, ...]] = ("emit",)
+
+    def run(self, module: Module, context: Context) -> Result:
+        state = module
+        events: list[Event] = []
+        for k, source in enumerate(module.sources):
+            context.check()
+            if context.progress is not None:
+                context.progress("build", k, len(module.sources))
+            start = time.perf_counter()
+            known = context.built.get(source.symbol)
+            built = known or self._compile(source, module, context)
+            context.built[source.symbol] = built
+            milliseconds = (time.perf_counter() - start) * 1e3
+            artifacts = tuple(
+                (kind, _keep(context, data))
+                for kind, data in (
+                    ("object", built.object),
+                    ("llvm", built.llvm.encode()),
+                    ("assembly", built.assembly.encode()),
+                )
+            )
+            edit = SourceEdit(source.kernel, replace(source, artifacts=artifacts))
+            state = apply(state, edit)
+            message = "build.known" if known else "build.done"
+            values = parameters(
+                kernel=source.kernel, bytes=len(built.object), milliseconds=round(milliseconds, 1)
+            )
+            events.append(Event("build", source.kernel, (edit,), message, values))
+        return Result(state, tuple(events))
+
+    def _compile(self, source: Source, module: Module, context: Context) -> Built:
+        from compiler.codegen.numba_api import compile_kernel
+
+        origins: Origins = module.kernel(source.kernel).origins
+        try:
+            made = compile_kernel(
+                source.symbol, source.text, strict=context.strict, math=source.math
+            )
+        except ValueError as error:
+            raise PassError(self.name, str(error), source.kernel, origins) from error
+        return Built(made.symbol, made.object, made.llvm, made.assembly)
+
+
+def _keep(context: Context, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    context.blobs.data[digest] = data
+    return digest

@@ -1,0 +1,128 @@
+"""Order the steps so that less memory is live at once.
+
+    peak(order) = max over steps t of  Σ { bytes(v) : v live at t }
+
+Greedy list scheduling: of the steps whose operands are there, take the one that frees most
+(bytes that die minus bytes that are born), the earliest in the program on a tie. The new order is
+kept only if its peak is lower at the assumed sizes.
+
+Teaches: the order of independent steps decides how much memory a run needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from compiler.ir.edits import Event, Ops, apply, parameters
+from compiler.ir.graph import Graph, Op, reads
+from compiler.ir.module import Module
+from compiler.passes.base import Context, Pass, Result
+
+FREE = ("const", "param", "dims", "reshape")
+"""Kinds that take no memory of their own."""
+
+
+@dataclass(frozen=True)
+class OrderSteps(Pass):
+    """`order-steps`: after `lower-loops`."""
+
+    name: ClassVar[str] = "order-steps"
+    level: ClassVar[str] = "loops"
+    after: ClassVar[tuple[str, ...]] = ("lower-loops",)
+
+    def run(self, module: Module, context: Context) -> Result:
+        sizes = value_bytes(module.graph, context)
+        before = peak(module.graph, module.graph.ops, sizes)
+        order = schedule(module.graph, sizes)
+        after = peak(module.graph, order, sizes)
+        if after >= before:
+            return Result(module)
+        edit = Ops(order=tuple(op.key for op in order))
+        values = parameters(before=before, after=after)
+        event = Event("order", module.graph.ops[0].key, (edit,), "order.done", values)
+        return Result(apply(module, edit), (event,))
+
+
+def roots(graph: Graph) -> dict[str, str]:
+    """value -> the value whose memory it shares (reshapes share their operand's)."""
+    found: dict[str, str] = {}
+    for op in graph.ops:
+        if op.kind == "reshape":
+            found[op.key] = found.get(op.operands[0], op.operands[0])
+    return found
+
+
+def value_bytes(graph: Graph, context: Context) -> dict[str, int]:
+    """Bytes of every value that a step writes, at the assumed sizes; 0 where unknown."""
+    found: dict[str, int] = {}
+    for op in graph.ops:
+        for v in op.outputs:
+            known = v.type.known and op.kind not in FREE
+            found[v.name] = context.size(v.type.nbytes) if known else 0
+    return found
+
+
+def readers(graph: Graph) -> dict[str, set[str]]:
+    """root value -> keys of the ops that read it; the caller reads outputs to the end."""
+    root = roots(graph)
+    found: dict[str, set[str]] = {}
+    for op in graph.ops:
+        for name in reads(op):
+            found.setdefault(root.get(name, name), set()).add(op.key)
+    for name in graph.outputs:
+        found.setdefault(root.get(name, name), set()).add("")
+    return found
+
+
+def peak(graph: Graph, order: Sequence[Op], sizes: dict[str, int]) -> int:
+    """The largest number of bytes live at once."""
+    waiting = {v: set(keys) for v, keys in readers(graph).items()}
+    root = roots(graph)
+    live = most = 0
+    for op in order:
+        live += sum(sizes[v.name] for v in op.outputs)
+        most = max(most, live)
+        for name in {root.get(n, n) for n in reads(op)}:
+            waiting[name].discard(op.key)
+            if not waiting[name]:
+                live -= sizes.get(name, 0)
+        live -= sum(sizes[v.name] for v in op.outputs if not waiting.get(v.name))
+    return most
+
+
+def schedule(graph: Graph, sizes: dict[str, int]) -> list[Op]:
+    """Greedy order of all ops."""
+    root = roots(graph)
+    waiting = {v: set(keys) for v, keys in readers(graph).items()}
+    place = {op.key: k for k, op in enumerate(graph.ops)}
+    producer = graph.producer()
+    missing = {
+        op.key: {producer[n].key for n in reads(op) if n in producer} for op in graph.ops
+    }
+    users: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for key in missing[op.key]:
+            users.setdefault(key, []).append(op)
+    ready = [op for op in graph.ops if not missing[op.key]]
+    order: list[Op] = []
+
+    def cost(op: Op) -> tuple[int, int]:
+        if op.kind in FREE:
+            return (-(1 << 62), place[op.key])
+        dying = {root.get(n, n) for n in reads(op)}
+        freed = sum(sizes.get(n, 0) for n in dying if waiting[n] == {op.key})
+        return (sum(sizes[v.name] for v in op.outputs) - freed, place[op.key])
+
+    while ready:
+        op = min(ready, key=cost)
+        ready.remove(op)
+        order.append(op)
+        for name in {root.get(n, n) for n in reads(op)}:
+            waiting[name].discard(op.key)
+        for user in users.get(op.key, ()):
+            missing[user.key].discard(op.key)
+            if not missing[user.key]:
+                ready.append(user)
+    return order

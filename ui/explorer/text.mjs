@@ -1,0 +1,76 @@
+// Sentences and numbers in the reader's language.
+
+const catalogues = new Map();
+let current = { language: "vi", messages: {} };
+let listFormat, numberFormat, shortFormat, decimalFormat, dateFormat;
+
+/** Fetch a catalogue (once) and make it the current one. */
+export async function speak(language, base) {
+  if (!catalogues.has(language)) {
+    const answer = await fetch(new URL(`translations/${language}.json`, base));
+    catalogues.set(language, await answer.json());
+  }
+  current = { language, messages: catalogues.get(language) };
+  numberFormat = new Intl.NumberFormat(language, { maximumFractionDigits: 3 });
+  shortFormat = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
+  decimalFormat = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  listFormat = new Intl.ListFormat(language, { type: "conjunction" });
+  dateFormat = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export const language = () => current.language;
+export const known = (message) => message in current.messages;
+
+/** The sentence of a message id; an unknown id shows itself. */
+export function t(message, parameters = {}) {
+  const sentence = current.messages[message] ?? message;
+  return sentence.replace(/\{(\w+)\}/g, (all, name) => {
+    const value = parameters[name];
+    if (value === undefined || value === null) return all;
+    return typeof value === "number" ? number(value) : String(value);
+  });
+}
+
+export const number = (value) => numberFormat.format(value);
+export const short = (value) => shortFormat.format(value);
+export const times = (value) => decimalFormat.format(value);
+export const list = (items) => listFormat.format(items);
+export const date = (text) => {
+  const value = new Date(text);
+  return Number.isNaN(value.getTime()) ? String(text) : dateFormat.format(value);
+};
+
+/** Milliseconds, in the unit that reads best. */
+export function duration(milliseconds) {
+  if (milliseconds === null || milliseconds === undefined) return t("figure.none");
+  if (milliseconds >= 1000) return t("figure.seconds", { n: short(milliseconds / 1000) });
+  if (milliseconds >= 1) return t("figure.milliseconds", { n: short(milliseconds) });
+  return t("figure.microseconds", { n: short(milliseconds * 1000) });
+}
+
+/** Bytes in powers of 1024. */
+export function bytes(value) {
+  if (value === null || value === undefined) return t("figure.none");
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let scaled = value, k = 0;
+  while (Math.abs(scaled) >= 1024 && k < units.length - 1) { scaled /= 1024; k += 1; }
+  return `${k === 0 ? number(scaled) : short4(scaled)} ${units[k]}`;
+}
+
+function short4(value) {
+  return new Intl.NumberFormat(current.language, { maximumSignificantDigits: 4 }).format(value);
+}
+
+/** A share of one as a percentage. */
+export function percent(value) {
+  if (value === null || value === undefined) return t("figure.none");
+  return new Intl.NumberFormat(current.language, { style: "percent", maximumFractionDigits: 1 }).format(value);
+}
+
+/** A small number in powers of ten: errors. */
+export function scientific(value) {
+  if (value === null || value === undefined) return t("figure.none");
+  if (value === 0) return number(0);
+  if (!Number.isFinite(value)) return String(value);
+  return new Intl.NumberFormat(current.language, { notation: "scientific", maximumSignificantDigits: 3 }).format(value);
+}

@@ -1,0 +1,212 @@
+"""The routes beside Streamlit's own: modules of the component, blobs, uploads, jobs.
+
+    GET  /ui/<version>/…      modules, catalogues and the list of samples; never change
+    GET  /blob/<digest>       what a worker wrote; never changes
+    GET  /layout/<digest>     the drawn graph of a snapshot
+    POST /upload?name=…       one `.onnx`; answers its digest
+    GET  /job/<token>         the events of a job, as server-sent events
+    DELETE /job/<token>       cancel
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from sample_models import catalogue
+from ui.service import ROOT, UPLOAD_LIMIT, service
+from ui.supervisor import TERMINAL, Job, failure
+
+HERE = Path(__file__).resolve().parent
+FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+LAYOUT_SECONDS = 10.0
+POLL_SECONDS = 0.05
+PING_SECONDS = 5.0
+
+
+class Immutable(StaticFiles):
+    """Files under a path that names their content."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        response = super().file_response(*args, **kwargs)  # pyright: ignore[reportArgumentType]
+        response.headers.update(FOREVER)
+        return response
+
+
+def samples_json() -> bytes:
+    """The samples as the component lists them."""
+    rows = [
+        {
+            "name": s.name,
+            "title": dict(s.title),
+            "teaches": dict(s.teaches),
+            "sizes": dict(s.sizes),
+            "maximum": dict(s.maximum),
+            "force": list(s.force),
+        }
+        for s in catalogue()
+    ]
+    return json.dumps(rows, ensure_ascii=False).encode()
+
+
+@cache
+def version() -> str:
+    """A digest of everything under `/ui/<version>/`."""
+    h = hashlib.sha256(samples_json())
+    for folder in ("explorer", "translations"):
+        for path in sorted((HERE / folder).iterdir()):
+            h.update(path.name.encode())
+            h.update(path.read_bytes())
+    return h.hexdigest()[:16]
+
+
+async def samples(request: Request) -> Response:
+    return Response(samples_json(), media_type="application/json", headers=FOREVER)
+
+
+# ---- blobs and layouts ---------------------------------------------------------------------------
+
+
+async def blob(request: Request) -> Response:
+    path = service().blobs.path(request.path_params["digest"])
+    if path is None:
+        return refused(404, "blob.gone")
+    return FileResponse(path, media_type="application/json", headers=FOREVER)
+
+
+_drawing = asyncio.Semaphore(1)
+
+
+async def layout(request: Request) -> Response:
+    """Draws at most one graph at a time, each in a process that is killed when it takes long."""
+    digest = request.path_params["digest"]
+    snapshot = service().blobs.path(digest)
+    if snapshot is None:
+        return refused(404, "blob.gone")
+    async with _drawing:
+        kept = service().layouts.path(digest)
+        if kept is None:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "ui.layout", str(snapshot),
+                cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            try:
+                data, _ = await asyncio.wait_for(process.communicate(), LAYOUT_SECONDS)
+            except TimeoutError:
+                return refused(422, "layout.large")
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+            if process.returncode != 0:
+                return refused(422, "layout.large")
+            service().layouts.write(digest, data)
+            return Response(data, media_type="application/json", headers=FOREVER)
+    return FileResponse(kept, media_type="application/json", headers=FOREVER)
+
+
+# ---- uploads -------------------------------------------------------------------------------------
+
+
+def refused(status: int, message: str, **parameters: str | int | float) -> JSONResponse:
+    return JSONResponse(failure(message, **parameters), status)
+
+
+def from_elsewhere(request: Request) -> bool:
+    """Whether a browser sent this on behalf of another site."""
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+
+
+async def upload(request: Request) -> Response:
+    """Keep one file by its digest. What is in it, the worker finds out."""
+    if from_elsewhere(request):
+        return refused(403, "upload.elsewhere")
+    name = Path(request.query_params.get("name", "")).name[:200]
+    if not name.lower().endswith(".onnx"):
+        return refused(415, "upload.kind", name=name)
+    data = bytearray()
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > UPLOAD_LIMIT:
+                return refused(413, "upload.large", name=name, bytes=UPLOAD_LIMIT)
+    except ClientDisconnect:
+        return Response(status_code=400)
+    if not data:
+        return refused(400, "upload.empty", name=name)
+    digest = await asyncio.to_thread(service().uploads.put, bytes(data))
+    return JSONResponse({"digest": digest, "name": name, "bytes": len(data)})
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+def sent(number: int, event: Mapping[str, object]) -> str:
+    """One server-sent event; JSON holds no line break."""
+    return f"id: {number}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+
+
+async def events(job: Job, start: int) -> AsyncIterator[str]:
+    """The events of a job from number `start` on, as they come, and a sign of life between."""
+    job.listen(1)
+    number, quiet = start, 0.0
+    try:
+        while True:
+            while number < len(job.events):
+                event = job.events[number]
+                yield sent(number, event)
+                number, quiet = number + 1, 0.0
+                if event.get("event") in TERMINAL:
+                    return
+            await asyncio.sleep(POLL_SECONDS)
+            quiet += POLL_SECONDS
+            if quiet > PING_SECONDS:
+                yield ": alive\n\n"
+                quiet = 0.0
+    finally:
+        job.listen(-1)
+
+
+async def follow(request: Request) -> Response:
+    job = service().supervisor.job(request.path_params["token"])
+    if job is None:
+        return refused(404, "job.gone")
+    last = request.headers.get("last-event-id", "")
+    start = int(last) + 1 if last.isdecimal() else 0
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events(job, start), media_type="text/event-stream", headers=headers)
+
+
+async def cancel(request: Request) -> Response:
+    if from_elsewhere(request):
+        return refused(403, "upload.elsewhere")
+    stopped = service().supervisor.cancel(request.path_params["token"])
+    return Response(status_code=202 if stopped else 404)
+
+
+def routes() -> list[BaseRoute]:
+    at = f"/ui/{version()}"
+    return [
+        Route(f"{at}/samples.json", samples),
+        Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
+        Mount(f"{at}/translations", Immutable(directory=HERE / "translations")),
+        Route("/blob/{digest}", blob),
+        Route("/layout/{digest}", layout),
+        Route("/upload", upload, methods=["POST"]),
+        Route("/job/{token}", follow, methods=["GET"]),
+        Route("/job/{token}", cancel, methods=["DELETE"]),
+    ]
+
+

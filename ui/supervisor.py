@@ -1,0 +1,276 @@
+"""Jobs of the page: compiles and measurements, one at a time, in a process that may die.
+
+    submit ─► queue ─► one worker process (JSON lines) ─► events of the job ─► the browser
+
+A compile and a measurement never run together, so a latency is never taken beside a compile. The
+worker is replaced after it compiled many kernels (dropped kernels never free their memory), when
+it dies, when a job runs too long or grows too large, and when a cancelled job does not stop by
+itself. A spare process stands by, its imports done, so that a replacement costs no waiting.
+Nothing that a worker does reaches this process but lines of JSON, which are handed on unread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Json = dict[str, object]
+
+TERMINAL = frozenset({"result", "error", "cancelled"})
+"""Events after which a job is over."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job may take. Times in seconds, memory in bytes of resident pages."""
+
+    time: float = 120.0
+    memory: int = 2 * 2**30
+    abandoned: float = 10.0
+    """How long a job goes on with nobody listening."""
+    grace: float = 1.0
+    """How long a cancelled job may take to stop before its process is killed."""
+    kernels: int = 200
+    """Kernels after which a worker is replaced."""
+    waiting: int = 32
+    """Jobs that may wait; more are refused."""
+    kept: int = 64
+    """Finished jobs that are remembered."""
+
+
+def failure(message: str, **parameters: str | int | float) -> Json:
+    """An error event in the form that the worker's own have: a message id and its parameters."""
+    return {"event": "error", "error": {"message": message, "parameters": dict(parameters)}}
+
+
+@dataclass
+class Job:
+    """A request and what has been heard of it so far. `events` only grows."""
+
+    token: str
+    request: Mapping[str, object]
+    events: list[Json] = field(default_factory=list[Json])
+    cancelled: bool = False
+    listeners: int = 0
+    heard: float = field(default_factory=time.monotonic)
+    """When somebody last listened."""
+
+    @property
+    def done(self) -> bool:
+        return bool(self.events) and self.events[-1].get("event") in TERMINAL
+
+    def listen(self, step: int) -> None:
+        """Count one listener more (`step` 1) or less (-1)."""
+        self.listeners += step
+        self.heard = time.monotonic()
+
+    def abandoned(self, seconds: float) -> bool:
+        return self.listeners == 0 and time.monotonic() - self.heard > seconds
+
+
+class Worker:
+    """A worker process and a thread that reads its answers into a queue."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self.answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        """Answers in order; None after the last, when the process is gone."""
+        self.kernels = 0
+        threading.Thread(target=self._read, name="worker-answers", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(answer, dict):
+                self.answers.put(answer)
+        self.answers.put(None)
+
+    def send(self, request: Mapping[str, object]) -> bool:
+        """Write one request; False when the process is gone."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(request, ensure_ascii=False) + "\n")
+            self.process.stdin.flush()
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def memory(self) -> int:
+        """Resident bytes, 0 where the system does not tell."""
+        try:
+            text = Path(f"/proc/{self.process.pid}/statm").read_text()
+        except OSError:
+            return 0
+        return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def death(self) -> str:
+        """How the process ended: the name of a signal, or its exit status."""
+        status = self.process.wait()
+        return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+
+class Supervisor:
+    """Runs jobs one after the other. `command` starts a worker, `folder` is where it starts."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self._command = list(command)
+        self._folder = folder
+        self._jobs: dict[str, Job] = {}
+        self._waiting: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._worker: Worker | None = None
+        self._spare: Worker | None = None
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._thread.start()
+
+    # ---- what the page calls -------------------------------------------------------------------
+
+    def submit(self, request: Mapping[str, object]) -> Job:
+        """Put a job in the queue. When too many wait, the job comes back refused."""
+        job = Job(secrets.token_urlsafe(18), request)
+        with self._changed:
+            self._jobs[job.token] = job
+            finished = [t for t, j in self._jobs.items() if j.done]
+            for token in finished[: max(0, len(finished) - self.limits.kept)]:
+                del self._jobs[token]
+            if len(self._waiting) >= self.limits.waiting:
+                job.events.append(failure("job.busy", waiting=len(self._waiting)))
+            else:
+                job.events.append({"event": "queued", "position": len(self._waiting)})
+                self._waiting.append(job)
+                self._changed.notify_all()
+        return job
+
+    def job(self, token: str) -> Job | None:
+        return self._jobs.get(token)
+
+    def cancel(self, token: str) -> bool:
+        """Ask a job to stop; whether there is one that had not ended."""
+        with self._changed:
+            job = self._jobs.get(token)
+            if job is None or job.done:
+                return False
+            job.cancelled = True
+            self._changed.notify_all()
+        return True
+
+    def close(self) -> None:
+        """End both processes; jobs that wait or run are cancelled."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout=10)
+
+    # ---- the one thread that runs jobs ---------------------------------------------------------
+
+    def _run(self) -> None:
+        self._worker = Worker(self._command, self._folder)
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    break
+                job = self._waiting.popleft()
+                for position, other in enumerate(self._waiting):
+                    other.events.append({"event": "queued", "position": position})
+            if job.cancelled or job.abandoned(self.limits.abandoned):
+                job.events.append({"event": "cancelled"})
+                continue
+            worker = self._living()
+            end = self._follow(job, worker)
+            if worker.kernels >= self.limits.kernels:
+                worker.kill()
+            if worker.process.poll() is not None:
+                self._worker = None
+            job.events.append(end)
+            if self._spare is None and not self._closed:
+                self._spare = Worker(self._command, self._folder)
+        for job in self._waiting:
+            job.events.append({"event": "cancelled"})
+        for worker in (self._worker, self._spare):
+            if worker is not None:
+                worker.kill()
+
+    def _living(self) -> Worker:
+        """The worker, replaced by the spare or a new one when it is gone."""
+        worker = self._worker
+        if worker is None or worker.process.poll() is not None:
+            worker = self._spare
+            self._spare = None
+            if worker is None or worker.process.poll() is not None:
+                worker = Worker(self._command, self._folder)
+            self._worker = worker
+        return worker
+
+    def _follow(self, job: Job, worker: Worker) -> Json:
+        """Run one job on a worker up to its last event, which is returned, not recorded."""
+        limits = self.limits
+        if not worker.send({"id": job.token, **job.request}):
+            return failure("job.died", how=worker.death())
+        job.events.append({"event": "started"})
+        deadline = time.monotonic() + limits.time
+        stop = 0.0
+        while True:
+            try:
+                answer = worker.answers.get(timeout=0.1)
+            except queue.Empty:
+                answer = {}
+            now = time.monotonic()
+            if answer is None:
+                return {"event": "cancelled"} if stop else failure("job.died", how=worker.death())
+            if answer.get("id") == job.token:
+                event = {k: v for k, v in answer.items() if k != "id"}
+                if event.get("event") in TERMINAL:
+                    worker.kernels += kernels_of(event)
+                    return event
+                job.events.append(event)
+            if stop and now > stop:
+                worker.kill()
+                return {"event": "cancelled"}
+            if now > deadline:
+                worker.kill()
+                return failure("job.time", seconds=int(limits.time))
+            if worker.memory() > limits.memory:
+                worker.kill()
+                return failure("job.memory", bytes=limits.memory)
+            if not stop and (
+                job.cancelled or self._closed or job.abandoned(limits.abandoned)
+            ):
+                stop = now + limits.grace
+                worker.send({"command": "cancel", "of": job.token})
+
+
+def kernels_of(event: Mapping[str, object]) -> int:
+    """How many kernels the worker compiled for this result."""
+    compiled = event.get("compiled", 0)
+    return compiled if isinstance(compiled, int) else 0
