@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from compiler.frontend.load import load as load
     from compiler.measure.report import Report as Report
     from compiler.measure.report import measure as measure_model
+    from compiler.passes.base import Cancelled as Cancelled
     from compiler.runtime.engine import Engine as Engine
 
 _HOME = {
     "Built": ("compiler.driver", "Built"),
     "compile": ("compiler.driver", "compile"),
+    "Cancelled": ("compiler.passes.base", "Cancelled"),
     "CompilerError": ("compiler.errors", "CompilerError"),
     "GuardError": ("compiler.errors", "GuardError"),
     "ModelError": ("compiler.errors", "ModelError"),
@@ -41,7 +43,7 @@ _HOME = {
 }
 
 __all__ = [
-    "Built", "CompilerError", "Engine", "GuardError", "ModelError", "PipelineError", "Report",
+    "Built", "Cancelled", "CompilerError", "Engine", "GuardError", "ModelError", "PipelineError", "Report",
     "UnsupportedOperator", "compile", "load", "measure_model",
 ]  # fmt: skip
 

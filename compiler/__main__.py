@@ -127,7 +127,8 @@ def print_explanation(trace: Trace, lang: str) -> None:
     for k, r in enumerate(trace.records, 1):
         before, after = count(r.before, r.unit), count(r.after, r.unit)
         state = f"{r.unit} {before} -> {after}" if r.changed else "did nothing"
-        print(f"\n{k:2d}/{len(trace.records)} {r.text}  [{r.level}]  {state}  {r.milliseconds:.1f} ms")
+        head = f"{k:2d}/{len(trace.records)} {r.text}  [{r.level}]"
+        print(f"\n{head}  {state}  {r.milliseconds:.1f} ms")
         if r.drift is not None:
             print(
                 f"    drift: max abs {r.drift.max_abs:.3g}, relative to the norm "
@@ -178,8 +179,12 @@ def command_run(args: argparse.Namespace) -> None:
         np.savez(args.output, allow_pickle=False, **outputs)
     if args.json:
         found = {
-            n: {"shape": list(a.shape), "dtype": str(a.dtype), "values": a.reshape(-1)[:16].tolist()}
-            for n, a in outputs.items()
+            name: {
+                "shape": list(array.shape),
+                "dtype": str(array.dtype),
+                "values": array.reshape(-1)[:16].tolist(),
+            }
+            for name, array in outputs.items()
         }
         print(json.dumps({"outputs": found, "output": args.output}))
         return

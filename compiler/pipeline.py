@@ -162,6 +162,9 @@ class _Reader:
         return items
 
 
+Item = tuple[bool, str, dict[str, str | list[str]]]
+
+
 def _convert(p: str, name: str, default: Option, raw: str | list[str]) -> Option:
     if isinstance(default, tuple):
         return tuple(raw) if isinstance(raw, list) else (raw,)
@@ -180,7 +183,9 @@ def _convert(p: str, name: str, default: Option, raw: str | list[str]) -> Option
     return raw
 
 
-def _with_options(base: Pass, options: dict[str, str | list[str]]) -> Pass:
+def _with_options(base: Pass | type[Pass], options: dict[str, str | list[str]]) -> Pass:
+    """The pass with options set; a class stands for the pass with its defaults."""
+    base = base() if isinstance(base, type) else base
     known: dict[str, Field[Option]] = {f.name: f for f in fields(base)}
     values: dict[str, Option] = {}
     for name, raw in options.items():
@@ -198,10 +203,10 @@ def _with_options(base: Pass, options: dict[str, str | list[str]]) -> Pass:
         raise PipelineError(f"{base.name}: {error}", name=base.name) from None
 
 
-def parse_pipeline(text: str) -> Pipeline:
-    """The passes of a text; PipelineError says where it is wrong and what is known."""
+def read_items(text: str) -> list[Item]:
+    """(dropped, name, options) of every item of a text."""
     reader = _Reader(text)
-    items: list[tuple[bool, str, dict[str, str | list[str]]]] = []
+    items: list[Item] = []
     while reader.peek():
         dropped = reader.take("-")
         name = reader.word()
@@ -218,6 +223,12 @@ def parse_pipeline(text: str) -> Pipeline:
             reader.need(",")
             if not reader.peek():
                 raise reader.fail("a pass after the comma")
+    return items
+
+
+def parse_pipeline(text: str) -> Pipeline:
+    """The passes of a text; PipelineError says where it is wrong and what is known."""
+    items = read_items(text)
     bases = {"default": DEFAULT, "op-by-op": OP_BY_OP}
     if items and items[0][1] in bases and not items[0][0]:
         passes = bases[items[0][1]]
@@ -240,7 +251,13 @@ def parse_pipeline(text: str) -> Pipeline:
         return check(passes)
     if any(dropped for dropped, _, _ in items):
         raise PipelineError("a `-name` follows `default,` or `op-by-op,`", name=items[0][1])
-    return check(tuple(_with_options(find(n)(), o) for _, n, o in items))
+    return check(tuple(_with_options(find(n), o) for _, n, o in items))
+
+
+def parse_pass(text: str) -> Pass:
+    """One pass from its text, outside any pipeline: `fuse{by=origin}`."""
+    (_, name, options), = read_items(text)
+    return _with_options(find(name), options)
 
 
 def check(pipeline: Pipeline) -> Pipeline:

@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TextIO, cast
 
 import compiler
-from compiler.passes.base import Cancelled
 from compiler.snapshots import kernels, snapshot
 from compiler.trace import Json, PassRecord, count
-
-if TYPE_CHECKING:
-    from compiler.driver import Built
 
 Request = Mapping[str, object]
 
@@ -58,12 +55,16 @@ class Worker:
         while (job := self._queue.get()) is not None:
             try:
                 self._answer(job, self._run(job))
-            except Cancelled:
+            except compiler.Cancelled:
                 self._answer(job, {"event": "cancelled"})
             except Exception as error:  # whatever goes wrong belongs to this job alone
                 self._answer(job, {"event": "error", "error": error_json(error, job.request)})
             finally:
                 self._jobs.pop(job.id, None)
+
+    def ready(self) -> None:
+        """Tell the other side that requests will be served without delay."""
+        self._write({"event": "ready"})
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Worker:
 
     def _run(self, job: Job) -> dict[str, Json]:
         if job.cancel.is_set():
-            raise Cancelled
+            raise compiler.Cancelled
         if job.request["command"] == "compile":
             return self._compile(job)
         return self._measure(job)
@@ -115,7 +116,7 @@ class Worker:
         start = time.perf_counter()
         options = read_options(job.request)
         built = compiler.compile(
-            _model(job.request),
+            compiler.load(_text(job.request, "model")),
             target=options.target,
             pin=options.pin,
             pipeline=options.pipeline,
@@ -130,7 +131,7 @@ class Worker:
         made = list(kernels(trace.final, built.context.blobs.data))
         return {
             "event": "result",
-            "trace": blobs.put(_trace_json(built, job.request)),
+            "trace": blobs.put(trace.to_json()),
             "snapshots": [blobs.put(snapshot(m)) for m in trace.snapshots()],
             "kernels": [blobs.put(k) for k in made],
             "compiled": len(trace.final.sources),
@@ -140,7 +141,7 @@ class Worker:
     def _measure(self, job: Job) -> dict[str, Json]:
         raise NotImplementedError
 
-    def _on_pass(self, job: Job) -> compiler.Progress:
+    def _on_pass(self, job: Job) -> Callable[[PassRecord | None, str, int, int], None]:
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
             answer: dict[str, Json] = {"event": "progress", "phase": phase, "done": done, "of": of}
             if record is not None:
@@ -161,7 +162,164 @@ class Worker:
         self._write({"id": _plain(job.id), **answer})
 
     def _write(self, answer: Mapping[str, Json]) -> None:
-        line = json.dumps(answer, ensure_ascii=False, allow_nan=False)
+        line = json.dumps(finite(answer), ensure_ascii=False)
         with self._writing:
             self._answers.write(line + "\n")
             self._answers.flush()
+
+
+# ---- what a request says -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a request, each with its default where it is absent or of no use."""
+
+    target: str = "cpu"
+    numerics: str = "default"
+    pipeline: str | None = None
+    threads: int | None = None
+    pin: Mapping[str, int] = field(default_factory=dict[str, int])
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    repetitions: int | None = None
+    seconds: float | None = None
+
+
+def read_options(request: Request) -> Options:
+    """The `options` of a request. ValueError names the one that is of a wrong kind."""
+    options = _object("options", request.get("options"))
+
+    def text(key: str) -> str | None:
+        value = options.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"{key} is text, not {value!r}")
+        return value
+
+    def integer(key: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{key} is a whole number, not {value!r}")
+        return value
+
+    def sizes(key: str) -> dict[str, int]:
+        found = _object(key, options.get(key))
+        return {name: integer(f"{key}.{name}", size) for name, size in found.items()}
+
+    threads, repetitions, seconds = (
+        options.get(key) for key in ("threads", "repetitions", "seconds")
+    )
+    if seconds is not None and not isinstance(seconds, int | float):
+        raise ValueError(f"seconds is a number, not {seconds!r}")
+    return Options(
+        target=text("target") or "cpu",
+        numerics=text("numerics") or "default",
+        pipeline=text("pipeline") or None,
+        threads=None if threads is None else integer("threads", threads),
+        pin=sizes("pin"),
+        sizes=sizes("sizes"),
+        repetitions=None if repetitions is None else integer("repetitions", repetitions),
+        seconds=None if seconds is None else float(seconds),
+    )
+
+
+def _object(key: str, value: object) -> dict[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} is an object, not {value!r}")
+    return cast(dict[str, object], value)
+
+
+def _text(request: Request, key: str) -> str:
+    value = request.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key} is missing")
+    return value
+
+
+def _plain(id: object) -> Json:
+    """An id as it came; anything but a number or text counts as none."""
+    return id if isinstance(id, int | str) else None
+
+
+# ---- what an answer says -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blobs:
+    """A folder of files named by the SHA-256 of their content."""
+
+    folder: Path
+
+    def put(self, value: Mapping[str, Json]) -> str:
+        """Write JSON unless it is there; its digest. Written beside and renamed."""
+        data = json.dumps(finite(value), ensure_ascii=False, separators=(",", ":")).encode()
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.folder / digest
+        if path.exists():
+            path.touch()
+        else:
+            part = self.folder / f"{digest}.{threading.get_ident()}.part"
+            part.write_bytes(data)
+            part.replace(path)
+        return digest
+
+
+def finite(value: Json) -> Json:
+    """JSON has no infinity and no NaN: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(item) for item in value]
+    return value
+
+
+def error_json(error: Exception, request: Request) -> dict[str, Json]:
+    """`{message, parameters, text, file, node, remedy}` of whatever went wrong.
+
+    Where the request names the model, that name stands in place of the path that was read.
+    """
+    path, name = request.get("model"), request.get("name")
+
+    def shown(text: str) -> str:
+        if isinstance(path, str) and isinstance(name, str) and path:
+            return text.replace(path, name).replace(Path(path).name, name)
+        return text
+
+    if isinstance(error, compiler.CompilerError):
+        file = error.file if isinstance(error, compiler.ModelError) else ""
+        node = error.node if isinstance(error, compiler.ModelError) else ""
+        values = {k: shown(v) if isinstance(v, str) else v for k, v in error.parameters.items()}
+        return {
+            "message": error.message, "parameters": values, "text": shown(error.problem),
+            "file": shown(file), "node": node, "remedy": shown(error.remedy),
+        }  # fmt: skip
+    message = "error.memory" if isinstance(error, MemoryError) else "error.internal"
+    text = shown(f"{type(error).__name__}: {error}")
+    return {
+        "message": message, "parameters": {"text": text}, "text": text, "file": "", "node": "",
+        "remedy": "",
+    }  # fmt: skip
+
+
+def _malformed(text: str) -> dict[str, Json]:
+    return {"message": "error.request", "parameters": {"text": text}, "text": text}
+
+
+def main() -> int:
+    """`python -m compiler worker`. Says `ready` when everything that a compile needs is imported.
+
+    Standard output belongs to the answers: what libraries print goes to standard error.
+    """
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for name in compiler.__all__:
+        getattr(compiler, name)
+    worker = Worker(sys.stdin, answers)
+    worker.ready()
+    worker.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -118,7 +118,9 @@ def layout(snapshot: Snapshot) -> Layout:
     for k, group in enumerate(groups):
         members = [f"n{i}" for i, node in enumerate(nodes) if node["group"] == group]
         graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin="10")
-    drawn = cast(dict[str, object], json.loads(graph.draw(format="json0", prog="dot")))
+    text = graph.draw(format="json0", prog="dot")
+    assert text is not None, "Graphviz gives the drawing back unless it is told where to write it"
+    drawn = cast(dict[str, object], json.loads(text))
 
     _, _, right, top = (float(v) for v in str(drawn["bb"]).split(","))
     found = cast(list[dict[str, str]], drawn["objects"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
+from streamlit.components import v2 as components
 
 from ui import inbox
 from ui.language import LANGUAGES, sentence
@@ -58,7 +59,7 @@ def main() -> None:
         state["language"] = "en" if address.get("lang") == "en" else LANGUAGES[0]
     language: str = state["language"]
     st.set_page_config(page_title=sentence(language, "page.title"), layout="wide")
-    explorer = st.components.v2.component(
+    explorer = components.component(
         "explorer",
         html='<div class="explorer-host"></div>',
         css=(HERE / "explorer" / "explorer.css").read_text(encoding="utf-8"),

@@ -33,9 +33,10 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     isnan(x)
     bits(x)  from_bits(i)             f32 as i32, f64 as i64, and back
     logical_and logical_or logical_xor logical_not        of b1
+    inf nan                           f64 constants, as in f32(-inf)
 
 Four traps of Numba. A float literal is f64 and so is `f32 + literal`: write `f32(0.5)`. An integer
-literal is i64, and u64 mixed with i64 is f64: write `u64(1)`; a load refuses a float index. Integer
+literal is i64, and u64 mixed with it is signed (f64 in older releases): write `u64(1)`. Integer
 arithmetic is done in 64 bits: write `i32(a + b)`. A loop over a signed index is not vectorised, for
 it might wrap: `lo`, `hi` and extents are u64.
 
@@ -56,6 +57,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -123,7 +125,7 @@ def compile_kernel(name: str, source: str, *, strict: bool, math: str) -> Compil
     if not inspect.isfunction(function):
         raise KernelSourceError(name, f"it defines no function {name!r}")
     try:
-        kernel = cfunc(_ABI, fastmath=_fastmath(strict), error_model="numpy")(function)
+        kernel: Any = cfunc(_ABI, fastmath=_fastmath(strict), error_model="numpy")(function)
     except NumbaError as error:
         raise KernelSourceError(name, str(error)) from error
     library = kernel._library
@@ -144,10 +146,10 @@ def helper_digest(strict: bool, math: str) -> str:
 
     A part of a kernel's name and of cache keys. Versions of libraries and the CPU are not in it.
     """
-    texts = (inspect.getsource(inspect.getmodule(compile_kernel) or vector_math),
-             inspect.getsource(vector_math))
-    flags = (str(strict), math)
-    return hashlib.sha256("\0".join((*texts, *flags)).encode()).hexdigest()
+    if math not in MATH:
+        raise ValueError(f"math is one of {', '.join(MATH)}, not {math!r}")
+    texts = (Path(file).read_text(encoding="utf-8") for file in (__file__, vector_math.__file__))
+    return hashlib.sha256("\0".join((*texts, str(strict), math)).encode()).hexdigest()
 
 
 _ABI = types.void(types.CPointer(types.int64), types.uint64, types.uint64, types.uint64)
@@ -188,8 +190,7 @@ _DTYPES = {
     "bf16": _DType(types.Opaque("bf16"), types.float32, _I16),
 }
 _BY_NUMBA = {dtype.numba: name for name, dtype in _DTYPES.items()}
-_LLVM = {dtype.value: dtype.storage for dtype in _DTYPES.values()} | {types.boolean: _I1}
-_LLVM[types.float32] = _FLOAT
+_LLVM = {d.value: d.storage for d in _DTYPES.values() if d.value is d.numba} | {types.boolean: _I1}
 
 
 def _is_float(t: Any) -> bool:
@@ -696,12 +697,12 @@ def _remainder(sign_of_divisor: bool) -> Callable[[Any], _Emit | None]:
             if not sign_of_divisor:
                 return value
             negative = [builder.fcmp_ordered("<", x, zero) for x in (value, b)]
-            moves = builder.and_(
-                builder.fcmp_unordered("!=", value, zero), builder.xor(*negative)
-            )
+            moves = builder.and_(builder.fcmp_unordered("!=", value, zero), builder.xor(*negative))
             moved = builder.select(moves, builder.fadd(value, b), value)
             is_zero = builder.fcmp_ordered("==", value, zero)
-            return builder.select(is_zero, _llvm_intrinsic(builder, "llvm.copysign", zero, b), moved)
+            return builder.select(
+                is_zero, _llvm_intrinsic(builder, "llvm.copysign", zero, b), moved
+            )
 
         if _is_float(t):
             return write_float
@@ -742,12 +743,12 @@ def _logical(instruction: str) -> _Rule:
 # ---- the vocabulary ----------------------------------------------------------------------------
 
 
-@functools.cache
-def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
-    """The names that a kernel's source may use. ValueError for an unknown `math`."""
-    if math not in MATH:
-        raise ValueError(f"math is one of {', '.join(MATH)}, not {math!r}")
-    rules: dict[str, tuple[int, _Rule]] = {
+def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
+    """Name -> (number of arguments, rule) of every function but `pointer` and the casts."""
+    transcendental: dict[str, tuple[int, _Rule]] = {
+        name: (1, _transcendental(name, poly, fused=not strict)) for name in vector_math.FUNCTIONS
+    }
+    return transcendental | {
         "extent": (2, _extent),
         "load": (2, _load),
         "store": (3, _store),
@@ -779,13 +780,22 @@ def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
         "logical_xor": (2, _logical("xor")),
         "logical_not": (1, _logical("not_")),
     }
-    for name in vector_math.FUNCTIONS:
-        rules[name] = 1, _transcendental(name, poly=math == "poly", fused=not strict)
+
+
+_CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+
+
+@functools.cache
+def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
+    """The names that a kernel's source may use. ValueError for an unknown `math`."""
+    if math not in MATH:
+        raise ValueError(f"math is one of {', '.join(MATH)}, not {math!r}")
+    rules = _rules(strict, poly=math == "poly")
     casts = {name: _operation(name, 1, _cast(name)) for name in _DTYPES}
     functions = {name: _operation(name, arity, rule) for name, (arity, rule) in rules.items()}
     pointer = _pointer_function({function: name for name, function in casts.items()})
-    return {**casts, **functions, "pointer": pointer}
+    return {**_CONSTANTS, **casts, **functions, "pointer": pointer}
 
 
-VOCABULARY: frozenset[str] = frozenset(_vocabulary(strict=True, math="poly"))
-"""All names that a kernel's source may use."""
+VOCABULARY = frozenset({*_CONSTANTS, *_DTYPES, *_rules(strict=True, poly=True), "pointer"})
+"""All names that a kernel's source may use, Python's own aside."""

@@ -13,7 +13,7 @@ nobody has thought of yet. Teaches: two loops may become one when their index ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -56,8 +56,14 @@ MOVEMENT = frozenset({"permute", "expand", "slice"})
 
 
 def identity(shape: Shape) -> Index:
-    """The index of an element in its own domain."""
+    """The index of an element over the axes of its own shape."""
     return tuple(FIRST if d == ONE else Place(k) for k, d in enumerate(shape))
+
+
+def place(shape: Shape, axes: Iterable[int]) -> Index:
+    """The index of a value whose dimensions longer than 1 run along `axes`, in order."""
+    along = iter(axes)
+    return tuple(FIRST if d == ONE else Place(next(along)) for d in shape)
 
 
 def squeeze(shape: Shape) -> Shape:
@@ -137,7 +143,9 @@ def classify(op: Op, k: int, types: Mapping[str, TensorType]) -> Access:
     name = op.inputs[k]
     whole = name is not None and squeeze(types[name].dims) == squeeze(op.type.dims)
     moved = [p for p in index if p != FIRST] != [p for p in own if p != FIRST]
-    return Access.INJECTIVE if moved or op.family == "slice" and not whole else Access.ELEMENTWISE
+    if moved or (op.family == "slice" and not whole):
+        return Access.INJECTIVE
+    return Access.ELEMENTWISE
 
 
 def _dims(value: Attr | None) -> tuple[Dim, ...]:

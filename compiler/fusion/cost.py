@@ -11,7 +11,7 @@ Teaches: fusing pays because a value between two ops is neither written nor read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.ir.dims import ONE, ZERO, Dim, product
@@ -53,8 +53,8 @@ def total(sizes: Iterable[Dim]) -> Dim:
     return found
 
 
-def cost(facts: Facts, members: Sequence[int], form: Form, machine: MachineProfile) -> Cost:
-    """The cost of a legal group."""
+def cost(facts: Facts, form: Form, operations: int, machine: MachineProfile) -> Cost:
+    """The cost of a legal group that does so many scalar operations."""
     arrays: list[tuple[str, Dim]] = []
     moved = 0.0
     places: dict[str, list[Index]] = {name: [] for name in form.operands}
@@ -70,7 +70,7 @@ def cost(facts: Facts, members: Sequence[int], form: Form, machine: MachineProfi
     for name in form.results:
         arrays.append((name, facts.nbytes(name)))
         moved += facts.size(facts.nbytes(name))
-    return Cost(tuple(arrays), moved, sum(_operations(facts, i) for i in members), machine)
+    return Cost(tuple(arrays), moved, operations, machine)
 
 
 def border_cost(facts: Facts, i: int, machine: MachineProfile) -> Cost:
@@ -82,38 +82,35 @@ def border_cost(facts: Facts, i: int, machine: MachineProfile) -> Cost:
 
 
 def joined(facts: Facts, a: Cost, b: Cost, inside: frozenset[int]) -> Cost:
-    """What two parts would cost as one where a rule forbids it: the price of the refusal."""
-    arrays = dict(a.arrays)
-    arrays.update(b.arrays)
-    kept = tuple(
-        (name, size)
-        for name, size in arrays.items()
-        if facts.producer.get(name) not in inside or facts.visible(name, inside)
-    )
-    lost = [size for name, size in arrays.items() if (name, size) not in kept]
-    shared = [size for name, size in b.arrays if name in dict(a.arrays)]
-    saved = sum(facts.size(size) for size in (*lost, *shared))
+    """What two parts would cost as one, from their arrays alone.
+
+    An estimate: the order in which the search tries pairs, and the price of a refusal.
+    """
+    first = dict(a.arrays)
+    arrays = {**first, **dict(b.arrays)}
+    kept: list[tuple[str, Dim]] = []
+    saved = sum(facts.size(size) for name, size in b.arrays if name in first)
+    for name, size in arrays.items():
+        if facts.producer.get(name) not in inside or facts.visible(name, inside):
+            kept.append((name, size))
+        else:
+            saved += facts.size(size)
     moved = max(0.0, a.moved + b.moved - saved)
-    return Cost(kept, moved, a.operations + b.operations, a.machine)
+    return Cost(tuple(kept), moved, a.operations + b.operations, a.machine)
 
 
 def fastest_axis(form: Form) -> int | None:
     """The axis that consecutive evaluations differ in: the last inner axis, or the last of D."""
-    if form.inner:
-        return form.inner[-1]
-    solid = [k for k, d in enumerate(form.domain) if d != ONE]
-    return solid[-1] if solid else None
+    return form.inner[-1] if form.inner else len(form.domain) - 1 if form.domain else None
 
 
 def _footprint(facts: Facts, name: str, indexes: list[Index], form: Form) -> Dim:
     """Bytes of the elements read at the given places, those of different places added up."""
-    shape = facts.types[name].dims
-    if any(
-        all(p.axis is None and d == ONE or p.axis is not None and form.domain[p.axis] == d
-            for p, d in zip(at, shape, strict=True))
-        for at in indexes
-    ):  # fmt: skip
-        return facts.nbytes(name)
+    whole = facts.solid(name)
+    for at in indexes:
+        axes = [p.axis for p in at if p.axis is not None]
+        if tuple(form.domain[a] for a in axes) == whole:
+            return facts.nbytes(name)
     size = ZERO
     for at in indexes:
         size = size + product(form.domain[axis] for axis in sorted(axes_of(at)))
@@ -130,7 +127,8 @@ def _strided(facts: Facts, name: str, at: Index, fastest: int | None) -> bool:
     return False
 
 
-def _operations(facts: Facts, i: int) -> int:
+def operations(facts: Facts, i: int) -> int:
+    """Scalar operations of one op; a transcendental function counts `TRANSCENDENTAL_COST`."""
     op = facts.ops[i]
     if op.family in MOVEMENT or op.family in ("copy", "reshape", "iota"):
         return 0

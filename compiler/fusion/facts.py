@@ -5,14 +5,25 @@ Made once a run; everything the search asks thousands of times is a look-up here
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
-from compiler.ir.dims import ONE, ZERO, Dim
+from compiler.ir.dims import ZERO, Dim, Guard
 from compiler.ir.graph import Graph, Op, reads
 from compiler.ir.loops import TRANSCENDENTAL
+from compiler.ir.shapes import Shape
+from compiler.ir.verify import Equalities
 
-from .access import BROADCASTING, MOVEMENT, Access, Index, classify, is_unit_reshape, operand_index
+from .access import (
+    BROADCASTING,
+    MOVEMENT,
+    Access,
+    Index,
+    classify,
+    is_unit_reshape,
+    operand_index,
+    squeeze,
+)
 
 
 class Role(Enum):
@@ -38,9 +49,13 @@ CHEAP = MOVEMENT | {"cast", "copy", "iota", "reshape"}
 
 
 class Facts:
-    """A graph by op position. `size` gives numbers to dimensions, for the cost model."""
+    """A graph by op position. `size` gives numbers to dimensions, for the cost model; `guards`
+    say which dimensions are equal though they look different.
+    """
 
-    def __init__(self, graph: Graph, size: Callable[[Dim], int]) -> None:
+    def __init__(
+        self, graph: Graph, size: Callable[[Dim], int], guards: Iterable[Guard] = ()
+    ) -> None:
         self.ops: tuple[Op, ...] = graph.ops
         self.types = graph.types()
         self.outputs = frozenset(graph.outputs)
@@ -53,11 +68,13 @@ class Facts:
         self.reads = tuple(self._links(i) for i in range(len(graph.ops)))
         self.cheap = tuple(self._is_cheap(op) for op in graph.ops)
         self._size = size
+        self._normal = Equalities(guards).normal
+        self._solid: dict[str, Shape] = {}
         self._sizes: dict[Dim, int] = {}
         self._bytes: dict[str, Dim] = {}
 
     def _role(self, op: Op) -> Role:
-        if op.kind == "const" or op.kind == "dims" and op.type.rank == 0:
+        if op.kind == "const" or (op.kind == "dims" and op.type.rank == 0):
             return Role.LEAF
         if op.kind in ("param", "dims"):
             return Role.SOURCE
@@ -88,9 +105,8 @@ class Facts:
     def _is_cheap(self, op: Op) -> bool:
         if op.family in CHEAP:
             return True
-        known = op.outputs and op.type.shape is not None
         plain = op.family != "reduce" and op.function not in TRANSCENDENTAL
-        return bool(known) and plain and op.type.numel == ONE
+        return plain and op.type.shape is not None and not squeeze(op.type.shape)
 
     def is_leaf(self, name: str) -> bool:
         at = self.producer.get(name)
@@ -108,6 +124,14 @@ class Facts:
         """Whether a value is seen from outside a group: read there, an output, or read nowhere."""
         users = self.users[name]
         return name in self.outputs or not users or any(u not in inside for u in users)
+
+    def solid(self, name: str) -> Shape:
+        """The dimensions of a value that are longer than 1, equal ones written alike."""
+        found = self._solid.get(name)
+        if found is None:
+            found = tuple(self._normal(d) for d in squeeze(self.types[name].dims))
+            self._solid[name] = found
+        return found
 
     def size(self, value: Dim) -> int:
         """A number for a dimension at the sizes that the cost model assumes."""

@@ -24,7 +24,7 @@ from compiler.ir.edits import Parameters, parameters
 from compiler.ir.graph import Op
 from compiler.ir.shapes import Shape
 
-from .access import FIRST, MOVEMENT, Index, Place, axes_of, identity
+from .access import MOVEMENT, Index, Place, axes_of, place
 from .facts import Facts, Role
 
 MAX_OPS = 64
@@ -46,8 +46,8 @@ class Failure:
 class Form:
     """What a legal group looks like as a kernel.
 
-    `kind` is `pointwise` or `row`; `domain` the shape D; `inner` the reduced axes of D (longer
-    than 1); `operands` the arrays read, in order of first use; `reads` where they are read;
+    `kind` is `pointwise` or `row`; `domain` the shape D without unit axes; `inner` its reduced
+    axes; `operands` the arrays read, in order of first use; `reads` where they are read;
     `results` the values seen outside.
     """
 
@@ -152,76 +152,82 @@ def analyse(
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The domain of a group and the places its results have in it."""
+    """The domain of a group (without unit axes) and which of its axes are reduced.
+
+    `alone`: the reduction is not over the last axes, or is over a whole tensor.
+    """
 
     domain: Shape
-    own: Index
-    row: Index
     inner: tuple[int, ...]
     alone: bool
-    """The group's reduction is not over the last axes, or is over a whole tensor."""
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        return tuple(k for k in range(len(self.domain)) if k not in self.inner)
+
+    @property
+    def row(self) -> Shape:
+        """The shape of what is computed once a row."""
+        return tuple(self.domain[k] for k in self.outer)
 
 
 def _frame(
     facts: Facts, members: Sequence[int], reduces: list[int], results: tuple[str, ...]
 ) -> _Frame | Failure:
     """R3, and of R5 that the reductions agree."""
-    shapes = {name: facts.types[name].dims for name in results}
+    ops, solid = facts.ops, facts.solid
     if not reduces:
         first, *others = results
         for name in others:
-            if shapes[name] != shapes[first]:
-                return _differ(first, shapes[first], name, shapes[name])
-        own = identity(shapes[first])
-        return _Frame(shapes[first], own, own, (), False)
-    lead = facts.ops[reduces[0]]
-    domain = facts.types[lead.operands[0]].dims
-    inner = _inner(lead, domain)
+            if solid(name) != solid(first):
+                return _differ(facts, first, name)
+        return _Frame(solid(first), (), False)
+    lead = ops[reduces[0]]
+    frame = _Frame(solid(lead.operands[0]), _inner(facts, lead), False)
     for i in reduces[1:]:
-        op = facts.ops[i]
-        shape = facts.types[op.operands[0]].dims
-        if shape != domain:
-            return _differ(lead.key, domain, op.key, shape)
-        if _inner(op, shape) != inner:
-            return fail("R5", "fuse.R5.axes", value=lead.key, other=op.key)
-    row_shape = tuple(ONE if k in inner else d for k, d in enumerate(domain))
-    for name, shape in shapes.items():
-        if shape not in (domain, row_shape):
-            return _differ(lead.key, domain, name, shape)
+        if solid(ops[i].operands[0]) != frame.domain:
+            return _differ(facts, lead.operands[0], ops[i].operands[0])
+        if _inner(facts, ops[i]) != frame.inner:
+            return fail("R5", "fuse.R5.axes", value=lead.key, other=ops[i].key)
+    for name in results:
+        if solid(name) not in (frame.domain, frame.row):
+            return _differ(facts, lead.operands[0], name)
     for i in members:
-        if facts.ops[i].family in MOVEMENT:
-            return fail("R5", "fuse.R5.movement", value=facts.ops[i].key, other=lead.key)
-    alone = reduces_alone(domain, inner)
-    if alone:
-        wide = [name for name in results if shapes[name] != row_shape]
-        others = [facts.ops[i].key for i in reduces[1:]]
-        if wide or others:
-            return fail("R5", "fuse.R5.alone", value=lead.key, other=(wide + others)[0])
-    own = identity(domain)
-    row = tuple(FIRST if k in inner else p for k, p in enumerate(own))
-    return _Frame(domain, own, row, inner, alone)
+        if ops[i].family in MOVEMENT:
+            return fail("R5", "fuse.R5.movement", value=ops[i].key, other=lead.key)
+    if reduces_alone(frame.domain, frame.inner):
+        others = [name for name in results if solid(name) != frame.row]
+        others += [ops[i].key for i in reduces[1:]]
+        if others:
+            return fail("R5", "fuse.R5.alone", value=lead.key, other=others[0])
+        return replace(frame, alone=True)
+    return frame
 
 
-def _inner(op: Op, domain: Shape) -> tuple[int, ...]:
-    return tuple(a for a in op.ints("axes") or () if domain[a] != ONE)
+def _inner(facts: Facts, reduce: Op) -> tuple[int, ...]:
+    """The reduced axes longer than 1, counted among the axes longer than 1."""
+    axes = reduce.ints("axes") or ()
+    shape = facts.types[reduce.operands[0]].dims
+    solid = [k for k, d in enumerate(shape) if d != ONE]
+    return tuple(n for n, k in enumerate(solid) if k in axes)
 
 
-def _differ(a: str, a_shape: Shape, b: str, b_shape: Shape) -> Failure:
+def _differ(facts: Facts, a: str, b: str) -> Failure:
     return fail(
-        "R3", "fuse.R3", value=a, shape=show(a_shape), other=b, other_shape=show(b_shape)
-    )
+        "R3", "fuse.R3", value=a, shape=show(facts.types[a].dims), other=b,
+        other_shape=show(facts.types[b].dims),
+    )  # fmt: skip
 
 
 def reduces_alone(domain: Shape, inner: Sequence[int]) -> bool:
-    """Whether a reduction over `inner` keeps to itself, its producers and its row results.
+    """Whether a reduction over axes `inner` of D (no unit axes) needs a schedule of its own.
 
-    It does when the reduced axes are not the last ones (unit axes aside), or when nothing is kept
-    and the tensor is not known to be small: its schedule is another than that of rows.
+    It does when these are not the last axes, or when nothing is kept and the tensor is not known
+    to be small: then it keeps to itself, its producers, and what follows from its results alone.
     """
-    solid = [k for k, d in enumerate(domain) if d != ONE]
-    if tuple(solid[len(solid) - len(inner) :]) != tuple(inner):
+    if tuple(inner) != tuple(range(len(domain) - len(inner), len(domain))):
         return True
-    if not inner or len(inner) < len(solid):
+    if not inner or len(inner) < len(domain):
         return False
     count = product(domain).constant
     return count is None or count > SERIAL
@@ -232,9 +238,8 @@ class _Walk:
 
     def __init__(self, facts: Facts, members: Sequence[int], frame: _Frame) -> None:
         self.facts, self.members, self.frame = facts, members, frame
-        self.solid = axes_of(frame.own)
         self.inner = frozenset(frame.inner)
-        self.outer = self.solid - self.inner
+        self.outer = frozenset(frame.outer)
         self.along = tuple(Place(a) for a in frame.inner)
 
     def run(self, results: tuple[str, ...]) -> tuple[tuple[str, Index], ...] | Failure:
@@ -243,8 +248,9 @@ class _Walk:
         inside = frozenset(facts.ops[i].key for i in self.members)
         wanted: dict[str, list[Index]] = {name: [] for name in inside}
         for name in results:
-            full = facts.types[name].dims == frame.domain
-            wanted[name].append(frame.own if full else frame.row)
+            full = facts.solid(name) == frame.domain
+            axes = range(len(frame.domain)) if full else frame.outer
+            wanted[name].append(place(facts.types[name].dims, axes))
         reads: list[list[tuple[str, Index]]] = []
         for i in reversed(self.members):
             places = wanted[facts.ops[i].key]
@@ -272,7 +278,7 @@ class _Walk:
         if not reduce and self.facts.cheap[i]:
             return None
         for at in places:
-            used = axes_of(at) if at is not self.frame.own else self.solid
+            used = axes_of(at)
             missing = self.outer - used
             if self.inner & used:
                 missing |= self.inner - used
@@ -281,7 +287,7 @@ class _Walk:
                     "R4", "fuse.R4.again", value=op.key, shape=show(op.type.dims),
                     domain=show(self.frame.domain),
                 )  # fmt: skip
-            if reduce and at != self.frame.row:
+            if reduce and at != place(op.type.dims, self.frame.outer):
                 return fail("R5", "fuse.R5.element", value=op.key)
         if len(places) > 1:
             return fail("R4", "fuse.R4.twice", value=op.key, times=len(places))
@@ -301,15 +307,3 @@ class _Walk:
                             == "reduce")  # fmt: skip
                 return fail("R5", "fuse.R5.alone", value=lead, other=op.key)
         return None
-
-
-def form_of(op: Op) -> Form:
-    """The form of a `fused` op, read off its region again. ValueError where it breaks a rule."""
-    region = op.regions[0]
-    graph = replace(region, outputs=tuple(v.name for v in op.outputs))
-    facts = Facts(graph, lambda _: 1)
-    members = [i for i, r in enumerate(facts.role) if r in (Role.COMPUTE, Role.UNIT_VIEW)]
-    found = analyse(facts, members, max_ops=len(members))
-    if isinstance(found, Failure):
-        raise ValueError(f"fused %{op.key}: {found.rule} {dict(found.parameters)}")
-    return found

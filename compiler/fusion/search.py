@@ -1,11 +1,12 @@
 """The search: from one group an op to as few and as cheap groups as the rules allow.
 
 Greedy. All pairs of neighbouring groups (one reads what the other makes, perhaps through a view
-that only adds or removes unit axes) lie in a heap, those that make row groups first, then by
-gain. The best pair merges; its neighbours are looked at again, since the domain, the paths (R2)
-and the arrays (R6) of the new group differ. A group carries a version, and an entry of the heap
-that is older than its groups is dropped. When the heap is empty, every pair that still stands
-side by side is a refusal, with the first rule that failed.
+that only adds or removes unit axes) lie in a heap: those that make row groups first, then by what
+their arrays promise to gain. The best pair is tried, against the rules and for its exact gain. If
+it merges, the pairs of the new group enter the heap, since its domain, its paths (R2) and its
+arrays (R6) differ; a group carries a version, and an entry older than its groups is dropped. When
+the heap is empty, every pair that still stands side by side is a refusal, with the first rule
+that failed.
 
 Op by op (`by_origin`) is the same search over pairs with the same origins, and without a price.
 """
@@ -17,12 +18,12 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.ir.dims import Dim
+from compiler.ir.dims import Dim, Guard
 from compiler.ir.edits import Parameters
 from compiler.ir.graph import Graph, Op, Origins
 from compiler.ir.machine import MachineProfile
 
-from .cost import Cost, border_cost, cost, joined
+from .cost import Cost, border_cost, cost, joined, operations
 from .decisions import MERGED, REFUSED, Decision
 from .facts import Facts, Role
 from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
@@ -77,6 +78,7 @@ def search(
     machine: MachineProfile,
     size: Callable[[Dim], int],
     *,
+    guards: Sequence[Guard] = (),
     by_origin: bool = False,
     max_ops: int = MAX_OPS,
     force: Sequence[Pair] = (),
@@ -84,7 +86,7 @@ def search(
     check: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Partition the compute ops of a tensor-level graph. `check` may raise to stop."""
-    state = _Search(graph, machine, size, by_origin, max_ops, force, forbid)
+    state = _Search(graph, machine, size, guards, by_origin, max_ops, force, forbid)
     state.run(check)
     groups = sorted(state.groups.values(), key=lambda g: g.members[-1])
     return Outcome(state.facts, tuple(groups), (*state.decisions, *state.refusals()))
@@ -96,12 +98,13 @@ class _Search:
         graph: Graph,
         machine: MachineProfile,
         size: Callable[[Dim], int],
+        guards: Sequence[Guard],
         by_origin: bool,
         max_ops: int,
         force: Sequence[Pair],
         forbid: Sequence[Pair],
     ) -> None:
-        self.facts = Facts(graph, size)
+        self.facts = Facts(graph, size, guards)
         self.machine = machine
         self.by_origin = by_origin
         self.max_ops = max_ops
@@ -109,8 +112,7 @@ class _Search:
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.decisions: list[Decision] = []
-        self.ticket = itertools.count()
-        self.heap: list[tuple[int, float, int, int, int, int, Attempt]] = []
+        self.heap: list[tuple[int, float, int, int, int]] = []
         for i, op in enumerate(self.facts.ops):
             if self.facts.role[i] is Role.COMPUTE:
                 self._add_single(i, op)
@@ -121,7 +123,7 @@ class _Search:
         form = analyse(self.facts, (i,), max_ops=1)
         if isinstance(form, Failure):
             raise ValueError(f"%{op.key} alone is no legal group: {form.rule} {form.message}")
-        price = cost(self.facts, (i,), form, self.machine)
+        price = cost(self.facts, form, operations(self.facts, i), self.machine)
         self.owner[i] = i
         self.groups[i] = Group(i, (i,), 1 << i, form, price, 0, op.origins or None)
 
@@ -202,7 +204,8 @@ class _Search:
         if failure is None:
             form = analyse(self.facts, members, self.max_ops)
             if not isinstance(form, Failure):
-                price = cost(self.facts, members, form, self.machine)
+                work = a.cost.operations + b.cost.operations
+                price = cost(self.facts, form, work, self.machine)
                 gain = a.cost.time + b.cost.time - price.time
                 free = self.by_origin or self._pairs(self.force, a, b)
                 if gain <= 0 and not free:
@@ -216,14 +219,13 @@ class _Search:
     def _push(self, a: Group, b: Group) -> None:
         if not self._may(a, b):
             return
-        attempt = self._try(a, b)
-        if attempt.failure is None and attempt.form is not None:
-            first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
-            tier = -1 if self._pairs(self.force, a, b) else _TIERS[_tier(attempt.form)]
-            heapq.heappush(self.heap, (
-                tier, -attempt.gain, first.members[-1], second.members[-1],
-                first.version + second.version, next(self.ticket), attempt,
-            ))  # fmt: skip
+        inside = frozenset((*a.members, *b.members))
+        gain = a.cost.time + b.cost.time - joined(self.facts, a.cost, b.cost, inside).time
+        first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
+        tier = -1 if self._pairs(self.force, a, b) else _TIERS[_tier(a.form, b.form)]
+        heapq.heappush(self.heap, (
+            tier, -round(gain, 12), first.members[-1], second.members[-1], a.version + b.version,
+        ))  # fmt: skip
 
     # ---- the loop
 
@@ -240,13 +242,14 @@ class _Search:
     def _drain(self, check: Callable[[], None]) -> None:
         while self.heap:
             check()
-            _, _, last_a, last_b, version, _, attempt = heapq.heappop(self.heap)
+            _, _, last_a, last_b, version = heapq.heappop(self.heap)
             a, b = self.groups[self.owner[last_a]], self.groups[self.owner[last_b]]
             if a.id == b.id or a.version + b.version != version:
                 continue
             if a.members[-1] != last_a or b.members[-1] != last_b:
                 continue
-            if self.reach.between(a.id, b.id, _mask(attempt.members)) is not None:
+            attempt = self._try(a, b)
+            if attempt.failure is not None:
                 continue
             g = self._merge(a, b, attempt)
             for other in self._neighbours(g):
@@ -274,15 +277,19 @@ class _Search:
 
     def _merge_siblings(self, check: Callable[[], None]) -> None:
         """Op by op: groups of one node that do not read each other."""
-        classes: dict[Origins, list[int]] = {}
-        for g in self.groups.values():
-            if g.origins is not None:
-                classes.setdefault(g.origins, []).append(g.id)
-        for ids in classes.values():
+        for ids in self._classes().values():
             check()
             while pair := self._first_legal(ids):
                 merged = self._merge(*pair)
                 ids = [*(i for i in ids if i in self.groups and i != merged.id), merged.id]
+
+    def _classes(self) -> dict[Origins, list[int]]:
+        """Groups whose ops all have the same origins; only op by op asks."""
+        found: dict[Origins, list[int]] = {}
+        for g in self.groups.values():
+            if g.origins is not None and self.by_origin:
+                found.setdefault(g.origins, []).append(g.id)
+        return found
 
     def _first_legal(self, ids: Sequence[int]) -> tuple[Group, Group, Attempt] | None:
         for i, j in itertools.combinations(ids, 2):
@@ -310,41 +317,51 @@ class _Search:
     def refusals(self) -> tuple[Decision, ...]:
         """Why the pairs that stand side by side at the end did not merge, in program order."""
         found: dict[tuple[int, int], Decision] = {}
+        classes = self._classes()
         for g in self.groups.values():
-            beside = [*self._neighbours(g), *self._across_views(g)]
-            if self.by_origin:
-                beside += [h.id for h in self.groups.values() if h.origins == g.origins]
+            beside = self._neighbours(g)
+            beside += [self.owner[u] for u in self._readers(g) if u in self.owner]
+            beside += classes.get(g.origins, ()) if g.origins is not None else ()
             for other in dict.fromkeys(beside):
                 h = self.groups[other]
                 if g.members[-1] >= h.members[-1] or not self._may(g, h):
                     continue
                 attempt = self._try(g, h)
                 assert attempt.failure is not None
-                reduces = "row" in (g.form.kind, h.form.kind)
                 found[g.members[-1], h.members[-1]] = _decision(
-                    self._name(g), self._name(h), ROW if reduces else POINTWISE, REFUSED,
+                    self._name(g), self._name(h), _tier(g.form, h.form), REFUSED,
                     attempt.failure.rule, attempt.failure.message, attempt.failure.parameters,
                     (g.cost, h.cost), attempt.cost, attempt.gain,
                 )  # fmt: skip
             found.update(self._library(g))
         return tuple(found[key] for key in sorted(found))
 
-    def _across_views(self, g: Group) -> Iterator[int]:
-        """Groups behind a reshape that regroups elements."""
+    def _is_view(self, i: int) -> bool:
+        """Whether an op is an alias outside the groups."""
+        return self.facts.role[i] in (Role.VIEW, Role.UNIT_VIEW) and i not in self.owner
+
+    def _past_views(self, name: str) -> int:
+        """The op that makes a value or what it is a view of; -1 for a graph input."""
+        at = self.facts.producer.get(name, -1)
+        while at >= 0 and self._is_view(at):
+            at = self.facts.producer.get(self.facts.ops[at].operands[0], -1)
+        return at
+
+    def _readers(self, g: Group) -> Iterator[int]:
+        """Ops that read a group's results, directly or through views."""
         names = list(g.form.results)
         while names:
             for u in self.facts.users[names.pop()]:
-                if self.facts.role[u] in (Role.VIEW, Role.UNIT_VIEW) and u not in self.owner:
-                    key = self.facts.ops[u].key
-                    names.append(key)
-                    yield from (self.owner[w] for w in self.facts.users[key] if w in self.owner)
+                if self._is_view(u):
+                    names.append(self.facts.ops[u].key)
+                else:
+                    yield u
 
     def _library(self, g: Group) -> Mapping[tuple[int, int], Decision]:
-        """R1: library calls that feed the group or read it."""
+        """R1: library calls that feed the group or read it, directly or through views."""
         facts, found = self.facts, dict[tuple[int, int], Decision]()
-        before = (facts.producer.get(name, -1) for name in g.form.operands)
-        after = (u for name in g.form.results for u in facts.users[name])
-        for at in dict.fromkeys((*before, *after)):
+        before = {self._past_views(name) for name in g.form.operands}
+        for at in sorted(before | set(self._readers(g))):
             if at < 0 or facts.role[at] is not Role.LIBRARY:
                 continue
             op = facts.ops[at]
@@ -353,11 +370,10 @@ class _Search:
             price = border_cost(facts, at, self.machine)
             as_one = joined(facts, g.cost, price, frozenset((*g.members, at)))
             gain = g.cost.time + price.time - as_one.time
-            feeds = any(v.name in g.form.operands for v in op.outputs)
             lower, upper = sorted((g.members[-1], at))
             found[lower, upper] = _decision(
                 facts.ops[lower].key, facts.ops[upper].key,
-                EPILOGUE if feeds else PROLOGUE, REFUSED, "R1", "fuse.R1",
+                EPILOGUE if at in before else PROLOGUE, REFUSED, "R1", "fuse.R1",
                 (("library", op.key),), (g.cost, price), as_one, gain,
             )  # fmt: skip
         return found
@@ -367,8 +383,8 @@ def _mask(members: Sequence[int]) -> int:
     return sum(1 << i for i in members)
 
 
-def _tier(form: Form) -> str:
-    return ROW if form.kind == "row" else POINTWISE
+def _tier(*forms: Form) -> str:
+    return ROW if any(form.kind == "row" for form in forms) else POINTWISE
 
 
 def _decision(

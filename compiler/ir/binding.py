@@ -132,8 +132,8 @@ def solve_shape(
 ) -> None:
     """Add to `sizes` what a shape tells, and check it against its type.
 
-    `what` names the value in messages: `input 'x'`. ShapeError where the two cannot agree, and, unless `partial`, for a dimension whose symbols
-    stay unknown.
+    `what` names the value in messages: `input 'x'`. ShapeError where the two cannot agree, and,
+    unless `partial`, for a dimension whose symbols stay unknown.
     """
     if type.shape is None:
         return

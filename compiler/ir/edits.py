@@ -35,7 +35,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Dims:
-    """Set the symbols and the guards; `bound` replaces symbols by constants in every type."""
+    """Set the symbols and the guards."""
 
     symbols: tuple[Symbol, ...]
     guards: tuple[Guard, ...]

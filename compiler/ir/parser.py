@@ -679,14 +679,8 @@ class _Parser:
     def source(self) -> Source:
         self.need("source")
         kernel = self.reference("a kernel")
-        self.need("symbol")
-        self.need("(")
-        symbol = self.quoted("the symbol of a kernel")
-        self.need(")")
-        self.need("math")
-        self.need("(")
-        math = self.quoted("poly or libm")
-        self.need(")")
+        symbol = self.labelled("symbol")
+        math = self.labelled("math")
         self.need("{")
         rows: list[str] = []
         while self.kind == "line":
@@ -698,6 +692,14 @@ class _Parser:
         artifacts = self.section("artifacts", self.artifact)
         lines = self.section("lines", self.mark)
         return Source(kernel, symbol, "\n".join(rows), lines, artifacts, math)
+
+    def labelled(self, label: str) -> str:
+        """`label("text")`."""
+        self.need(label)
+        self.need("(")
+        text = self.quoted(f"the {label}")
+        self.need(")")
+        return text
 
     def artifact(self) -> tuple[str, str]:
         return self.name("the kind of an artifact"), self.quoted("a digest")

@@ -6,16 +6,18 @@ other one is what its row's `decompose` builds. Only compiled dtypes go down.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Guard
+from compiler.ir.dims import Guard
 from compiler.ir.graph import Op, Origins, Value
 from compiler.ir.names import Names
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import TensorType
 
 from .base import NodeView, Unsupported, require_compiled
+from .rules import Known
 from .table import find
 from .views import operator_name
 
@@ -30,16 +32,17 @@ class Decomposition:
 
 
 def known_as_dims(
-    base: str, elements: tuple[Dim, ...], type: TensorType, names: Names, origins: Origins
+    base: str, known: Known, type: TensorType, names: Names, origins: Origins
 ) -> Decomposition:
-    """A `dims` op of the elements, cast to the dtype of `type`, which is of rank 0 or 1.
+    """A `dims` op of what is known, cast to the dtype of `type`, which is of rank 0 or 1.
 
     Unsupported for a dtype that kernels do not compute with.
     """
     require_compiled(type)
     b = Builder(base, names, origins)
+    elements = known.elements
     vector = b.dim_values(elements) if type.rank else b.dim_scalar(elements[0])
-    return _of(b, (b.cast(vector, type.element),))
+    return _of(b, (b.cast(vector, type.element),), known.guards)
 
 
 def decompose_node(view: NodeView, names: Names) -> Decomposition:
@@ -77,7 +80,7 @@ def why_not(view: NodeView) -> Unsupported | None:
     return None
 
 
-def _of(b: Builder, results: tuple[Value, ...], more: list[Guard] | None = None) -> Decomposition:
-    guards = dict.fromkeys((*b.guards, *(more or ())))
+def _of(b: Builder, results: tuple[Value, ...], more: Iterable[Guard]) -> Decomposition:
+    guards = dict.fromkeys((*b.guards, *more))
     return Decomposition(tuple(b.ops), results, tuple(guards))
 

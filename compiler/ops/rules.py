@@ -9,6 +9,7 @@ floats that count exactly up to 2^24), the range becomes a guard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,16 @@ from .base import NodeView, Unsupported
 
 KNOWN_CAP = 64
 """The longest vector whose elements are tracked as dimensions."""
+
+
+
+@dataclass(frozen=True)
+class Known:
+    """The elements of a value of rank 0 or 1, and the guards that they rest on."""
+
+    elements: tuple[Dim, ...]
+    guards: tuple[Guard, ...] = ()
+
 
 Inputs = tuple[Value | None, ...]
 """The operands of a node as the builder's values; None where an optional one is absent."""

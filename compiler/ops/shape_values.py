@@ -23,17 +23,9 @@ from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import COMPILED, Array, DType, TensorType
 
 from .base import NodeView, Unsupported
-from .rules import KNOWN_CAP, integral
+from .rules import KNOWN_CAP, Known, integral
 from .table import find
 from .views import node_view, onnx_form, operator_name
-
-
-@dataclass(frozen=True)
-class Known:
-    """The elements of a value of rank 0 or 1, and the guards that they rest on."""
-
-    elements: tuple[Dim, ...]
-    guards: tuple[Guard, ...] = ()
 
 
 def shape_values(module: Module, params: ParamStore) -> Mapping[str, tuple[Dim, ...]]:

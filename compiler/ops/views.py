@@ -29,6 +29,11 @@ def onnx_form(op: Op) -> Op | None:
     return None
 
 
+def as_extern(op: Op, opset: int) -> Op:
+    """The library step that an ONNX node becomes: `extern` with its kind and its opset."""
+    return replace(op, kind="extern").with_attrs(op=op.kind, opset=opset)
+
+
 def operator_name(op: Op) -> tuple[str, str]:
     """`(domain, name)` of an `onnx.…` kind; the default domain is the empty text."""
     domain, _, name = op.kind.removeprefix("onnx.").rpartition(":")

@@ -61,6 +61,7 @@ class Fuse(Pass):
             graph,
             context.machine,
             context.size,
+            guards=module.guards,
             by_origin=self.by == "origin",
             max_ops=self.max_ops,
             force=[p for p in force if p is not None],
@@ -126,6 +127,7 @@ def write_groups(graph: Graph, outcome: Outcome, names: Names) -> tuple[Graph, l
     groups = sorted(outcome.groups, key=lambda g: place[_members(facts, g)[-1].key])
     leaves = _leaves(facts, groups)
     forced = {d.b for d in outcome.decisions if d.verdict == MERGED and d.rule == "force"}
+    slots = _Slots(graph.ops)
     for k, group in enumerate(groups):
         members = _members(facts, group)
         mine = [leaf for leaf in leaves if k in leaf.groups]
@@ -133,14 +135,13 @@ def write_groups(graph: Graph, outcome: Outcome, names: Names) -> tuple[Graph, l
         fused = _fused(facts, group, [leaf.op for leaf in mine], renamed)
         gone = (leaf.op.key for leaf in mine if not leaf.stays and leaf.groups[-1] == k)
         removed = (*gone, *(op.key for op in members))
-        edit = Ops(removed=removed, added=((_position(graph, members[-1], removed), fused),))
-        graph = apply_ops(graph, edit)
+        edit = Ops(removed=removed, added=((slots.put(fused, removed, place), fused),))
         rule = "force" if any(op.key in forced for op in members) else "group"
         events.append(Event(rule, fused.key, (edit,), f"fuse.group.{group.form.kind}", parameters(
             value=fused.key, ops=sum(facts.role[i] is Role.COMPUTE for i in group.members),
             reads=len(fused.inputs), writes=len(fused.outputs),
         )))  # fmt: skip
-    return graph, events
+    return replace(graph, ops=slots.ops()), events
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +190,35 @@ def _fused(facts: Facts, group: Group, leaves: list[Op], renamed: dict[str, str]
     return Op("fused", form.operands, outputs, attrs(group=form.kind), (region,), origins)
 
 
-def _position(graph: Graph, last: Op, removed: Sequence[str]) -> int:
-    """How many ops stay before the place of `last`."""
-    dead = frozenset(removed)
-    position = 0
-    for op in graph.ops:
-        if op.key == last.key:
-            return position
-        position += op.key not in dead
-    raise KeyError(last.key)
+class _Slots:
+    """The ops of a graph while groups take the place of their last members.
+
+    A Fenwick tree counts the ops that are left before a place, in logarithmic time.
+    """
+
+    def __init__(self, ops: tuple[Op, ...]) -> None:
+        self._slots: list[Op | None] = list(ops)
+        self._tree = [k & -k for k in range(len(ops) + 1)]
+
+    def put(self, fused: Op, removed: Sequence[str], place: dict[str, int]) -> int:
+        """Take `removed` out, put `fused` where the last of them was; its position now."""
+        last = place[removed[-1]]
+        for key in removed[:-1]:
+            at = place[key]
+            self._slots[at] = None
+            k = at + 1
+            while k < len(self._tree):
+                self._tree[k] -= 1
+                k += k & -k
+        self._slots[last] = fused
+        count, k = 0, last
+        while k:
+            count += self._tree[k]
+            k -= k & -k
+        return count
+
+    def ops(self) -> tuple[Op, ...]:
+        return tuple(op for op in self._slots if op is not None)
 
 
 def _contiguous_order(graph: Graph, outcome: Outcome) -> tuple[str, ...] | None:

@@ -38,6 +38,7 @@ __all__ = [
     "ForbiddenSymbol",
     "NativeCode",
     "NativeError",
+    "assemble",
     "check_symbols",
     "cpu_features",
     "runner_object",
@@ -180,7 +181,25 @@ def runner_object() -> bytes:
     milliseconds, so it is done at build and kept in the artifact as `native/runner.o`.
     """
     traps = "".join(f"@{name} = alias void (), ptr @never_taken\n" for name in sorted(NEVER_TAKEN))
-    return bytes(_target_machine().emit_object(llvm.parse_assembly(_RUNNER + traps)))
+    return assemble(_RUNNER + traps)
+
+
+def assemble(text: str, host: bool = False) -> bytes:
+    """The object file of LLVM IR text as it stands, unoptimised; with `host` for this very CPU."""
+    module = llvm.parse_assembly(text)
+    if not host:
+        return bytes(_target_machine().emit_object(module))
+    _initialise()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="jitdefault",
+        jit=True,
+    )
+    return bytes(machine.emit_object(module))
 
 
 class NativeCode:

@@ -19,7 +19,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from compiler.runtime.addresses import aligned_empty
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
@@ -55,12 +57,12 @@ class FileEntry:
 class Manifest:
     """The manifest of a verified folder.
 
-    `about` is what its writer said of it, as text; `files` maps relative names with forward
+    `about` is what its writer said of it, as JSON values; `files` maps relative names with forward
     slashes to entries, sorted, the manifest itself left out; `digest` stands for all of it.
     """
 
     folder: Path
-    about: Mapping[str, str]
+    about: Mapping[str, Json]
     files: Mapping[str, FileEntry]
     digest: str
 
@@ -79,7 +81,7 @@ class Manifest:
 
 @contextmanager
 def writing(
-    folder: Path, about: Mapping[str, str] | None = None, *, replace: bool = False
+    folder: Path, about: Mapping[str, Json] | None = None, *, replace: bool = False
 ) -> Generator[Path, None, None]:
     """An empty folder to fill; on leaving the block it gets its manifest and becomes `folder`.
 
@@ -172,7 +174,7 @@ def map_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[A
     return array
 
 
-def _render(about: Mapping[str, str], files: Mapping[str, FileEntry]) -> tuple[bytes, str]:
+def _render(about: Mapping[str, Json], files: Mapping[str, FileEntry]) -> tuple[bytes, str]:
     """The manifest's bytes, and its digest: a function, so that equal content is equal bytes."""
     body: dict[str, object] = {
         "format": FORMAT,
@@ -198,7 +200,7 @@ def _read_manifest(folder: Path) -> Manifest:
                 f"{path} has format {value['format']} where this compiler reads {FORMAT}: "
                 f"{_BUILD_AGAIN}"
             )
-        about = {str(k): str(v) for k, v in value["about"].items()}
+        about: dict[str, Json] = dict(value["about"].items())
         files = {
             str(name): FileEntry(str(entry["sha256"]), int(entry["size"]))
             for name, entry in value["files"].items()

@@ -35,7 +35,7 @@ LIBM_SYMBOLS: Final[frozenset[str]] = frozenset(
     name + suffix
     for name in (
         *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sqrt", "cbrt"),
-        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sin", "cos", "sincos", "tan", "asin", "acos", "atan", "atan2"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
         *("erf", "erfc", "fmod", "fma", "fmin", "fmax", "hypot", "ldexp", "copysign"),
         *("floor", "ceil", "trunc", "round", "rint", "nearbyint", "roundeven"),

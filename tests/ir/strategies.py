@@ -46,6 +46,7 @@ from compiler.ir.plan import (
     Operand,
     Plan,
 )
+from compiler.ir.printer import default_extents
 from compiler.ir.types import UNKNOWN, DType, KernelRef, ParamRef, Scalar, TensorType
 
 AWKWARD = (
@@ -58,7 +59,7 @@ AWKWARD = (
 words = st.sampled_from(("x", "y", "z", "w", "y.1", "T_2", "s"))
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
 names = st.one_of(words, st.sampled_from(AWKWARD), texts)
-symbols = st.one_of(st.sampled_from(("s", "t", "batch")), st.sampled_from(("a b", "", "f32", "inf")))
+symbols = st.sampled_from(("s", "t", "batch", "a b", "", "f32", "inf"))
 
 
 def few(items: st.SearchStrategy, low: int = 0, high: int = 3) -> st.SearchStrategy:
@@ -134,7 +135,7 @@ def operations(draw: st.DrawFn, depth: int = 2) -> Op:
         st.sampled_from((
             "map.add", "onnx.If", "onnx.com.microsoft:Gelu", "slice", "dims", "const", "param",
             "launch", "call.matmul", "fused", "",
-        ))  # fmt: skip
+        ))
     )
     inputs = draw(few(st.none() | names))
     outputs = draw(few(st.builds(Value, names, types), 1))
@@ -211,8 +212,6 @@ arguments = st.builds(Arg, names, st.sampled_from(ARG_MODES), types)
 
 @st.composite
 def kernels(draw: st.DrawFn) -> Kernel:
-    from compiler.ir.printer import default_extents
-
     args = draw(few(arguments))
     usual = default_extents(a.type.shape for a in args)
     extents = draw(st.just(usual) | few(names))
@@ -266,6 +265,7 @@ sources = st.builds(
     st.one_of(texts, few(st.sampled_from(("def f(x):", "    | y", "", " ", "}"))).map("\n".join)),
     few(st.builds(SourceLine, st.integers(1, 9), few(st.integers(0, 4)), origins)),
     few(st.tuples(names, names)),
+    names,
 )
 positive = st.integers(0, 2**41)
 modules = st.builds(

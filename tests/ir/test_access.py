@@ -215,6 +215,16 @@ def test_a_store_under_a_condition_covers_nothing():
     assert touched(kernel).inexact == ("y",)
 
 
+def test_equal_conditions_over_data_may_differ_in_time():
+    kernel = parse_kernel("""kernel @k (t: inout f32[n], y: inout f32[n], z: out f32[n]) {
+      par i in n {
+        if load t[i] < 0.5 { store y[i] = 0.0 }
+        store t[i] = 0.0
+        if load t[i] < 0.5 { store z[i] = load y[i] } } }""")
+    assert floor(kernel).of("y").reads == dim("n")
+    assert counted(kernel, {"n": 3})[1]["y"] == (3, 0)
+
+
 def test_a_tail_that_is_stored_and_read_back():
     kernel = parse_kernel("""kernel @k (x: in f32[n], y: out f32[n]) {
       par i in (n+3)//4 {

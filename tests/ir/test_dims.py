@@ -162,7 +162,7 @@ def test_quoted_names_are_one_line(name):
 
 def test_symbols_admit():
     s = Symbol("s", 1, 64, 8)
-    assert [n for n in range(0, 80) if s.admits(n)] == [8, 16, 24, 32, 40, 48, 56, 64]
+    assert [n for n in range(80) if s.admits(n)] == [8, 16, 24, 32, 40, 48, 56, 64]
 
 
 @given(dimensions, dimensions, SIZES)

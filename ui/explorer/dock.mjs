@@ -4,7 +4,7 @@ import { blob } from "./blobs.mjs";
 import { code, h, replace, rove } from "./dom.mjs";
 import { table } from "./figures.mjs";
 import { measure } from "./measure.mjs";
-import { short, t } from "./text.mjs";
+import { duration, t } from "./text.mjs";
 
 const TABS = ["kernels", "decisions", "breaks", "measure"];
 const PANELS = { kernels, decisions, breaks, measure };
@@ -92,7 +92,7 @@ function decisions(state) {
       h("span", { class: `verdict ${d.verdict}` },
         h("span", { "aria-hidden": "true" }, d.verdict === "merged" ? "✓ " : "◆ "), t(`verdict.${d.verdict}`)),
       code(d.rule), t(d.message, d.parameters), code(d.bytes_before), code(d.bytes_after),
-      t("figure.microseconds", { n: short(d.gain * 1e6) }),
+      duration(d.gain * 1e3),
     ])),
   ];
 }

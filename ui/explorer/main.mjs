@@ -11,7 +11,7 @@ import { cancel, follow } from "./job.mjs";
 import { readSizes } from "./measure.mjs";
 import { panes } from "./panes.mjs";
 import { announce, strip, story } from "./strip.mjs";
-import { bytes, known, language, speak, t } from "./text.mjs";
+import { known, language, speak, t } from "./text.mjs";
 
 const BASE = new URL("../", import.meta.url);
 
@@ -147,7 +147,7 @@ const act = {
     const fail = (message, parameters) => { state.error = { message, parameters }; };
     state.error = null;
     if (!file.name.toLowerCase().endsWith(".onnx")) fail("upload.kind", { name: file.name });
-    else if (file.size > state.uploadLimit) fail("upload.large", { name: file.name, limit: bytes(state.uploadLimit) });
+    else if (file.size > state.uploadLimit) fail("upload.large", { name: file.name, bytes: state.uploadLimit });
     else {
       state.uploading = file.name;
       draw("choose");

@@ -127,7 +127,7 @@ function launches(r) {
 function accuracy(r) {
   return part("part-error", t("measure.error"),
     h("p", { class: "hint" }, t("measure.error.hint")),
-    table(t("measure.error"), [t("measure.run"), ...["max_abs", "max_rel", "norm_rel", "share_above", "allclose"].map((k) => t(`error.${k}`))],
+    table(t("measure.error"), [t("measure.run"), ...["max_abs", "max_rel", "norm_rel", "share_above", "allclose"].map((k) => t(`accuracy.${k}`))],
       BUILT.filter((k) => r.error[k]).map((k) => {
         const e = r.error[k];
         return [t(`run.${k}`), scientific(e.max_abs), scientific(e.max_rel), scientific(e.norm_rel), percent(e.share_above),
@@ -172,7 +172,7 @@ function card(c) {
   return h("aside", { class: "conditions", "aria-labelledby": "conditions-title" },
     h("h4", { id: "conditions-title" }, t("conditions.title")),
     h("dl", null, CONDITIONS.filter((k) => c[k] !== undefined && c[k] !== null && c[k] !== "").map((k) => [
-      h("dt", null, t(`conditions.${k}`)), h("dd", null, condition(k, c[k]))])));
+      h("div", null, h("dt", null, t(`conditions.${k}`)), h("dd", null, condition(k, c[k])))])));
 }
 
 function condition(key, value) {

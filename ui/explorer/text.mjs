@@ -21,13 +21,16 @@ export async function speak(language, base) {
 export const language = () => current.language;
 export const known = (message) => message in current.messages;
 
-/** The sentence of a message id; an unknown id shows itself. */
+const UNITS = { bytes, milliseconds: duration };
+
+/** The sentence of a message id; an unknown id shows itself. `bytes`, `milliseconds` get units. */
 export function t(message, parameters = {}) {
   const sentence = current.messages[message] ?? message;
   return sentence.replace(/\{(\w+)\}/g, (all, name) => {
     const value = parameters[name];
     if (value === undefined || value === null) return all;
-    return typeof value === "number" ? number(value) : String(value);
+    if (typeof value !== "number") return String(value);
+    return (UNITS[name] ?? number)(value);
   });
 }
 

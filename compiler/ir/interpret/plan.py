@@ -135,10 +135,13 @@ class _Run:
         if buffer.name in self.memory:
             self.memory[buffer.name][...] = 0xFF if buffer.name in self.floats else 0xA5
 
+    def known(self, type: TensorType) -> bool:
+        return type.known and type.symbols() <= self.sizes.keys()
+
     def array(self, operand: Operand, written: bool = False) -> Array:
         """The operand's array over its buffer's memory; read-only unless `written`."""
-        known = operand.type.known and operand.type.symbols() <= self.sizes.keys()
-        if operand.buffer not in self.memory:
+        known = self.known(operand.type)
+        if operand.buffer not in self.memory or not known:
             if operand.buffer not in self.objects:
                 raise InterpretError(f"%{operand.value} is read, buffer {operand.buffer} is empty")
             made = self.objects[operand.buffer]
@@ -237,7 +240,7 @@ class _Run:
     def write(self, target: Operand, result: Array) -> None:
         """Into planned memory, or, for a value without a known size, an object of its own."""
         self.shapes[target.value] = result.shape
-        if target.buffer not in self.memory:
+        if target.buffer not in self.memory or not self.known(target.type):
             self.objects[target.buffer] = result.copy()
             return
         place = self.array(target, written=True)

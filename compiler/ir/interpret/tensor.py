@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..binding import bind_symbols, check_guards, evaluate_shape, solve_shape
+from ..binding import GuardError, bind_symbols, check_guards, evaluate_shape, solve_shape
 from ..dims import Dim
 from ..graph import Graph, Op, Value, format_origin, reads
 from ..loops import BINARY, COMPARE, UNARY
@@ -73,12 +73,7 @@ def run_graph(
     typed = [(v.name, v.type) for v in graph.inputs]
     sizes = bind_symbols(typed, inputs, symbols=module.dims, guards=module.guards)
     interpreter = Interpreter(module, params, sizes, externs, observe, precision)
-    env = {
-        v.name: inputs[v.name].astype(interpreter.dtype(v.type), copy=False)
-        if v.type.dtype is not None
-        else inputs[v.name]
-        for v in graph.inputs
-    }
+    env = {v.name: interpreter.widened(inputs[v.name]) for v in graph.inputs}
     interpreter.run(graph, env)
     names = graph.names or graph.outputs
     return {name: env[value] for name, value in zip(names, graph.outputs, strict=True)}
@@ -116,6 +111,12 @@ class Interpreter:
     def dtype(self, type: TensorType) -> np.dtype[np.generic]:
         return storage(type.element, self.precision)
 
+    def widened(self, x: Array) -> Array:
+        """x in native byte order, floats as float64 where that is the precision."""
+        if self.precision == "float64" and x.dtype.kind == "f":
+            return x.astype(np.float64, copy=False)
+        return x.astype(x.dtype.newbyteorder("="), copy=False)
+
     def shape(self, op: Op) -> tuple[int, ...]:
         return evaluate_shape(op.type, self.sizes)
 
@@ -126,16 +127,15 @@ class Interpreter:
             try:
                 results = self.evaluate(op, env)
                 if len(results) != len(op.outputs):
-                    raise InterpretError(f"{len(results)} results, expected {len(op.outputs)}")
+                    raise ValueError(f"{len(results)} results, expected {len(op.outputs)}")
                 for value, result in zip(op.outputs, results, strict=True):
                     env[value.name] = self.check(value, result)
-            except (InterpretError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            except GuardError:
+                raise
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 origins = ", ".join(map(format_origin, sorted(op.origins)))
                 where = f"%{op.key} = {op.kind}" + (f" @[{origins}]" if origins else "")
-                message = str(error)
-                raise InterpretError(
-                    message if message.startswith("%") else f"{where}: {message}"
-                ) from error
+                raise InterpretError(f"{where}: {error}") from error
             if self.observe is not None:
                 for value in op.outputs:
                     self.observe(value.name, env[value.name])
@@ -144,11 +144,10 @@ class Interpreter:
         """The result, after its dtype and shape proved to be the declared ones."""
         type = value.type
         self.types[value.name] = type
-        if self.precision == "float64" and result.dtype.kind == "f":
-            result = result.astype(np.float64, copy=False)
+        result = self.widened(result)
         checked = type.dtype not in (None, DType.string, DType.bf16)
         if checked and result.dtype != self.dtype(type):
-            raise InterpretError(
+            raise ValueError(
                 f"%{value.name} holds {result.dtype}, declared {type.element.value}"
             )
         known = dict(self.sizes)
@@ -186,7 +185,7 @@ class Interpreter:
             case "const":
                 value = _attribute(op, "value")
                 if not isinstance(value, Scalar):
-                    raise InterpretError("value is no scalar")
+                    raise ValueError("value is no scalar")
                 return np.full(self.shape(op), value.array(), self.dtype(op.type))
             case "dims":
                 values = [self.number(d) for d in _tuple(op, "values")]
@@ -196,7 +195,7 @@ class Interpreter:
             case "cast":
                 to = _attribute(op, "to")
                 if not isinstance(to, DType):
-                    raise InterpretError("to is no element type")
+                    raise ValueError("to is no element type")
                 return cast(inputs[0], storage(to, self.precision))
             case "iota":
                 return iota(self.shape(op), op.int("axis"), self.dtype(op.type))
@@ -215,7 +214,7 @@ class Interpreter:
             case "copy":
                 return inputs[0].copy()
             case _:
-                raise InterpretError("the tensor level has no such op")
+                raise ValueError("the tensor level has no such op")
 
     def number(self, value: Attr) -> int:
         """A dimension as it stands in an attribute, for this binding."""
@@ -223,18 +222,17 @@ class Interpreter:
             return value.evaluate(self.sizes)
         if isinstance(value, int):
             return value
-        raise InterpretError(f"{value} is no dimension")
+        raise ValueError(f"{value} is no dimension")
 
     def param(self, op: Op) -> Array:
         reference = _attribute(op, "param")
         if not isinstance(reference, ParamRef):
-            raise InterpretError("param is no reference to a weight")
-        array = self.params.get(self.module.param(reference.name).digest)
-        return array.astype(self.dtype(op.type), copy=False) if op.type.dtype else array
+            raise ValueError("param is no reference to a weight")
+        return self.widened(self.params.get(self.module.param(reference.name).digest))
 
     def extern(self, op: Op, env: Mapping[str, Array]) -> Sequence[Array]:
         if self.externs is None:
-            raise InterpretError("a library step, and no library was given to run it")
+            raise ValueError("a library step, and no library was given to run it")
         names = (*op.inputs, *captured(op))
         arrays = [None if name is None else env[name] for name in names]
         types = [None if name is None else self.types.get(name) for name in names]
@@ -244,7 +242,7 @@ class Interpreter:
         """Arguments in order: inputs, then outputs; an `inout` takes an input and is a result."""
         reference = _attribute(op, "kernel")
         if not isinstance(reference, KernelRef):
-            raise InterpretError("kernel is no reference to a kernel")
+            raise ValueError("kernel is no reference to a kernel")
         kernel = self.module.kernel(reference.name)
         extents = {name: self.number(_attribute(op, name)) for name in kernel.extents}
         given = iter(inputs)
@@ -276,7 +274,7 @@ def _apply(op: Op, inputs: list[Array]) -> Number:
     function = op.function
     table = COMPARE if op.family == "compare" else UNARY if len(inputs) == 1 else BINARY
     if function not in table:
-        raise InterpretError("no such function")
+        raise ValueError("no such function")
     return unary(function, *inputs) if len(inputs) == 1 else binary(function, *inputs)
 
 
@@ -296,7 +294,7 @@ def reduce(function: str, x: Array, axes: tuple[int, ...]) -> Array:
             case "min":
                 return np.minimum.reduce(x, axis=axes, keepdims=True, initial=highest(x.dtype))
             case _:
-                raise InterpretError("no such reduction")
+                raise ValueError("no such reduction")
 
 
 def lowest(dtype: np.dtype[np.generic]) -> float | int | bool:
@@ -354,14 +352,14 @@ def contiguous(x: Array) -> Array:
 def _attribute(op: Op, name: str) -> Attr:
     value = op.get(name)
     if value is None:
-        raise InterpretError(f"no attribute {name}")
+        raise ValueError(f"no attribute {name}")
     return value
 
 
 def _tuple(op: Op, name: str) -> tuple[Attr, ...]:
     value = _attribute(op, name)
     if not isinstance(value, tuple):
-        raise InterpretError(f"{name} is no list")
+        raise ValueError(f"{name} is no list")
     return value
 
 
