@@ -157,10 +157,7 @@ def signature(module: Module) -> Signature:
     types = module.graph.types()
     return Signature(
         tuple((v.name, v.type) for v in module.graph.inputs),
-        tuple(
-            (name, types[value])
-            for name, value in zip(module.graph.names, module.graph.outputs, strict=True)
-        ),
+        tuple((name, types[value]) for name, value in module.graph.results),
         module.dims,
     )
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO, cast
@@ -307,19 +308,16 @@ def _malformed(text: str) -> dict[str, Json]:
     return {"message": "error.request", "parameters": {"text": text}, "text": text}
 
 
-def main() -> int:
-    """`python -m compiler worker`. Says `ready` when everything that a compile needs is imported.
+def serve(requests: TextIO, answers: TextIO) -> int:
+    """`python -m compiler worker`: serve until `requests` ends; the exit status.
 
-    Standard output belongs to the answers: what libraries print goes to standard error.
+    Says `ready` when everything that a compile needs is imported. `answers` holds answers only:
+    what libraries print meanwhile goes to standard error.
     """
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for name in compiler.__all__:
-        getattr(compiler, name)
-    worker = Worker(sys.stdin, answers)
-    worker.ready()
-    worker.serve()
+    with redirect_stdout(sys.stderr):
+        for name in compiler.__all__:
+            getattr(compiler, name)
+        worker = Worker(requests, answers)
+        worker.ready()
+        worker.serve()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,8 @@
-"""Text in the reader's language: the same catalogues and placeholders that the component reads."""
+"""Text in the reader's language, from the catalogues that the component reads too.
+
+`ui/translations` holds the page's sentences, `compiler.messages` those of passes, decisions and
+errors; together they are one catalogue a language.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from pathlib import Path
 
 from babel.numbers import format_decimal
 
+from compiler import messages
+
 LANGUAGES = ("vi", "en")
 """The first is the default."""
 
@@ -18,10 +24,10 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 @cache
-def catalogue(language: str) -> Mapping[str, str]:
+def sentences(language: str) -> Mapping[str, str]:
     """Message id -> sentence with `{name}` placeholders."""
     text = (FOLDER / f"{language}.json").read_text(encoding="utf-8")
-    return {str(k): str(v) for k, v in json.loads(text).items()}
+    return {**messages.catalogue(language), **json.loads(text)}
 
 
 def number(language: str, value: int | float) -> str:
@@ -36,4 +42,4 @@ def sentence(language: str, message: str, **parameters: str | int | float) -> st
         value = parameters[match[1]]
         return value if isinstance(value, str) else number(language, value)
 
-    return PLACEHOLDER.sub(fill, catalogue(language)[message])
+    return PLACEHOLDER.sub(fill, sentences(language)[message])

@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from sample_models import catalogue
+from ui.language import LANGUAGES, sentences
 from ui.service import ROOT, UPLOAD_LIMIT, service
 from ui.supervisor import TERMINAL, Job, failure
 
@@ -60,15 +61,29 @@ def samples_json() -> bytes:
     return json.dumps(rows, ensure_ascii=False).encode()
 
 
+def catalogue_json(language: str) -> bytes:
+    """The sentences of the page and of the compiler, as one catalogue."""
+    return json.dumps(dict(sentences(language)), ensure_ascii=False).encode()
+
+
 @cache
 def version() -> str:
     """A digest of everything under `/ui/<version>/`."""
     h = hashlib.sha256(samples_json())
-    for folder in ("explorer", "translations"):
-        for path in sorted((HERE / folder).iterdir()):
-            h.update(path.name.encode())
-            h.update(path.read_bytes())
+    for language in LANGUAGES:
+        h.update(catalogue_json(language))
+    for path in sorted((HERE / "explorer").iterdir()):
+        h.update(path.name.encode())
+        h.update(path.read_bytes())
     return h.hexdigest()[:16]
+
+
+async def translations(request: Request) -> Response:
+    language = request.path_params["language"]
+    if language not in LANGUAGES:
+        return Response(status_code=404)
+    data = catalogue_json(language)
+    return Response(data, media_type="application/json", headers=FOREVER)
 
 
 async def samples(request: Request) -> Response:
@@ -141,7 +156,7 @@ async def upload(request: Request) -> Response:
         async for chunk in request.stream():
             data += chunk
             if len(data) > UPLOAD_LIMIT:
-                return refused(413, "upload.large", name=name, bytes=UPLOAD_LIMIT)
+                return refused(413, "upload.large", name=name, limit_bytes=UPLOAD_LIMIT)
     except ClientDisconnect:
         return Response(status_code=400)
     if not data:
@@ -201,7 +216,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route(f"{at}/samples.json", samples),
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
-        Mount(f"{at}/translations", Immutable(directory=HERE / "translations")),
+        Route(f"{at}/translations/{{language}}.json", translations),
         Route("/blob/{digest}", blob),
         Route("/layout/{digest}", layout),
         Route("/upload", upload, methods=["POST"]),

@@ -53,6 +53,7 @@ def service() -> Service:
 async def lifespan(app: object) -> AsyncIterator[dict[str, object]]:
     """Start with the server and end with it."""
     running = service()
+    running.supervisor.warm()
     try:
         yield {}
     finally:

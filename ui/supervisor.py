@@ -154,6 +154,12 @@ class Supervisor:
 
     # ---- what the page calls -------------------------------------------------------------------
 
+    def warm(self) -> None:
+        """Start a process ahead of the first job."""
+        with self._changed:
+            if self._spare is None and not self._closed:
+                self._spare = Worker(self._command, self._folder)
+
     def submit(self, request: Mapping[str, object]) -> Job:
         """Put a job in the queue. When too many wait, the job comes back refused."""
         job = Job(secrets.token_urlsafe(18), request)
@@ -193,7 +199,6 @@ class Supervisor:
     # ---- the one thread that runs jobs ---------------------------------------------------------
 
     def _run(self) -> None:
-        self._worker = Worker(self._command, self._folder)
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:
@@ -213,8 +218,7 @@ class Supervisor:
             if worker.process.poll() is not None:
                 self._worker = None
             job.events.append(end)
-            if self._spare is None and not self._closed:
-                self._spare = Worker(self._command, self._folder)
+            self.warm()
         for job in self._waiting:
             job.events.append({"event": "cancelled"})
         for worker in (self._worker, self._spare):
@@ -225,8 +229,8 @@ class Supervisor:
         """The worker, replaced by the spare or a new one when it is gone."""
         worker = self._worker
         if worker is None or worker.process.poll() is not None:
-            worker = self._spare
-            self._spare = None
+            with self._changed:
+                worker, self._spare = self._spare, None
             if worker is None or worker.process.poll() is not None:
                 worker = Worker(self._command, self._folder)
             self._worker = worker
@@ -262,7 +266,7 @@ class Supervisor:
                 return failure("job.time", seconds=int(limits.time))
             if worker.memory() > limits.memory:
                 worker.kill()
-                return failure("job.memory", bytes=limits.memory)
+                return failure("job.memory", limit_bytes=limits.memory)
             if not stop and (
                 job.cancelled or self._closed or job.abandoned(limits.abandoned)
             ):

@@ -80,9 +80,11 @@ def literal(value: Scalar) -> str:
     if value.dtype.is_integer:
         return f"{word(value.dtype)}({int(number)})"
     x = float(number)
-    if math.isinf(x) or math.isnan(x):
-        whole = f"i32({np.int32(np.uint32(value.bits))})"
-        return f"from_bits({whole})" if value.dtype is DType.f32 else f"f64(float('{x}'))"
+    if math.isinf(x):
+        return f"{word(value.dtype)}({'-' if x < 0 else ''}inf)"
+    if math.isnan(x):
+        bits = int(np.uint32(value.bits).astype(np.int32))
+        return f"from_bits(i32({bits}))" if value.dtype is DType.f32 else "f64(nan)"
     short = str(np.float32(x)) if value.dtype is DType.f32 else repr(x)
     exact = np.float32(float(short)) == np.float32(x) if value.dtype is DType.f32 else True
     return f"{word(value.dtype)}({short if exact else repr(x)})"
@@ -204,7 +206,7 @@ class _Emitter:
 
     def update(self, stmt: Update, in_reduction: bool) -> str:
         dtype, value = self.dtypes[stmt.name], self.expr(stmt.value)
-        if in_reduction and dtype.is_float and stmt.function in ("add", "mul"):
+        if in_reduction and dtype.is_float:
             return f"{stmt.function}_reassoc({stmt.name}, {value})"
         return unwrap(self.binary(stmt.function, stmt.name, value, dtype))
 

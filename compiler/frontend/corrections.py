@@ -1,4 +1,4 @@
-"""What onnx's reference evaluator gets wrong, computed as the specification says.
+"""What onnx's reference evaluator gets wrong or lacks, computed as the specification says.
 
     Softmax, LogSoftmax   before opset 13 over all axes from `axis` on, flattened; default axis 1
     LogSoftmax            x - max - log Σ exp(x - max), so that it does not underflow to -inf
@@ -6,8 +6,10 @@
     LayerNormalization    mean and variance in at least float32, rounded before scale and bias
     ReduceMean            float16 and bfloat16 accumulate in float32
     Loop                  scalars that it collects become a vector; no condition means true
+    DequantizeLinear      before opset 19 it is missing
 
-The evaluator finds a class by its name, for every opset; the opset is looked up inside.
+The evaluator finds a class by its name, for every opset; where the opsets differ, the class looks
+up which one it runs under.
 """
 
 from __future__ import annotations
@@ -236,7 +238,27 @@ def _truth(condition: Array) -> bool:
     return bool(np.asarray(condition).reshape(-1)[0])
 
 
+class DequantizeLinear(OpRun):
+    """DequantizeLinear 10, 13: (x - zero point) * scale, per tensor or along `axis` (since 13)."""
+
+    def _run(
+        self, x: Array, scale: Array, zero: Array | None = None, axis: int = 1, **others: object
+    ) -> tuple[Array, ...]:
+        del others
+        factor, offset = wide(scale), np.zeros(scale.shape) if zero is None else zero
+        if scale.ndim == 1 and scale.size > 1:
+            shape = [1] * x.ndim
+            shape[axis] = scale.size
+            factor, offset = factor.reshape(shape), offset.reshape(shape)
+        difference = x.astype(factor.dtype) - offset.astype(factor.dtype)
+        return ((difference * factor).astype(scale.dtype),)
+
+
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Loop,
 )  # fmt: skip
-"""To be given to the reference evaluator as `new_ops`."""
+
+
+def corrections(opset: int) -> list[type[OpRun]]:
+    """What is given to the reference evaluator as `new_ops`, for a model in `opset`."""
+    return [*CORRECTED, DequantizeLinear] if opset < 19 else list(CORRECTED)

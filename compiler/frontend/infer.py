@@ -3,7 +3,7 @@
     Dims travel as names d0, d1, … and come back as the same dims; a name that is new is unknown.
 
 Pooling with `ceil_mode` is not believed: onnx counts windows that start in the padding, the
-operators leave them out since opset 19 at the latest, so those extents are left to the data.
+evaluator leaves them out, so those extents are left to the data.
 
 Teaches: a symbol is only a name, so any tool that keeps names can carry it.
 """

@@ -109,7 +109,7 @@ def _make(value: Value, sizes: Mapping[str, int], bound: int | None, seed: int) 
         return (both[0] + 1j * both[1]).astype(dtype.numpy())
     if dtype is DType.bool:
         return random.integers(0, 2, shape).astype(np.bool_)
-    numbers = random.integers(0, max(1, bound or DEFAULT_BOUND), shape)
+    numbers = random.integers(0, max(1, DEFAULT_BOUND if bound is None else bound), shape)
     if dtype is DType.string:
         return numbers.astype(str).astype(object)
     return numbers.astype(dtype.numpy())

@@ -297,8 +297,8 @@ def _input_problem(value: ValueInfoProto) -> str:
 def element_name(type: TypeProto) -> str:
     """ONNX's name of a tensor type's element type, for messages."""
     number = type.tensor_type.elem_type
-    known = dict(zip(TensorProto.DataType.values(), TensorProto.DataType.keys(), strict=True))
-    return known.get(TensorProto.DataType(number), str(number))
+    known = {int(value): name for name, value in TensorProto.DataType.items()}
+    return known.get(number, str(number))
 
 
 def _inline(proto: ModelProto) -> tuple[ModelProto, list[Origin]]:

@@ -35,7 +35,7 @@ from compiler.ir.module import Module
 from compiler.ir.params import ParamStore
 from compiler.ir.types import Array, DType, TensorType
 
-from .corrections import CORRECTED
+from .corrections import corrections
 from .load import OnnxModel
 from .node_model import arguments, node_model
 from .protos import ELEMENT_ID, FLOATS, array_of, subgraphs
@@ -89,7 +89,8 @@ class Evaluator(Protocol):
 
 def evaluator(proto: ModelProto) -> Evaluator:
     """onnx's evaluator with the corrections."""
-    return cast(Evaluator, ReferenceEvaluator(proto, new_ops=list(CORRECTED)))
+    opset = next((entry.version for entry in proto.opset_import if not entry.domain), 1)
+    return cast(Evaluator, ReferenceEvaluator(proto, new_ops=corrections(opset)))
 
 
 def evaluate(made: Evaluator, feeds: Mapping[str, Array]) -> list[Array]:

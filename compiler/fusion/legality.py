@@ -278,6 +278,8 @@ class _Walk:
         if not reduce and self.facts.cheap[i]:
             return None
         for at in places:
+            if reduce and at != place(op.type.dims, self.frame.outer):
+                return fail("R5", "fuse.R5.element", value=op.key)
             used = axes_of(at)
             missing = self.outer - used
             if self.inner & used:
@@ -287,8 +289,6 @@ class _Walk:
                     "R4", "fuse.R4.again", value=op.key, shape=show(op.type.dims),
                     domain=show(self.frame.domain),
                 )  # fmt: skip
-            if reduce and at != place(op.type.dims, self.frame.outer):
-                return fail("R5", "fuse.R5.element", value=op.key)
         if len(places) > 1:
             return fail("R4", "fuse.R4.twice", value=op.key, times=len(places))
         return None

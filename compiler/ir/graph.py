@@ -122,6 +122,11 @@ class Graph:
     ops: tuple[Op, ...] = ()
     names: tuple[str, ...] = ()
 
+    @property
+    def results(self) -> tuple[tuple[str, str], ...]:
+        """(outside name, value) of every output."""
+        return tuple(zip(self.names or self.outputs, self.outputs, strict=True))
+
     def producer(self) -> dict[str, Op]:
         """value name -> op that defines it (graph inputs have none)."""
         return {v.name: op for op in self.ops for v in op.outputs}

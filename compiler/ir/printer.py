@@ -69,7 +69,7 @@ from .plan import BindStep, Buffer, CallStep, CopyStep, KernelStep, Operand, Pla
 from .types import Attr, Attrs, DType, KernelRef, ParamRef, Scalar, TensorType
 
 WIDTH = 100
-"""Lists longer than a line of this many characters stand one item a line."""
+"""Lists longer than a line of this many characters are broken."""
 
 HEADS: Mapping[str, tuple[str, type[Scalar] | type[ParamRef] | type[KernelRef]]] = {
     "const": ("value", Scalar),
@@ -660,15 +660,21 @@ def _source_lines(source: Source, indent: str) -> Iterable[Line]:
 
 
 def _listed(name: str, items: Iterable[str], start: str, indent: str) -> list[str]:
-    """`start name(a, b)` on one line when it fits, else one item a line; `start` for no items."""
+    """`start name(a, b)` on one line when it fits, else rows filled below; `start` for no items."""
     found = list(items)
     if not found:
         return [start]
     short = f"{start} {name}({', '.join(found)})"
     if len(short) + 2 <= WIDTH:
         return [short]
-    rows = [f"{indent}  {item}," for item in found]
-    return [f"{start} {name}(", *rows[:-1], rows[-1][:-1], f"{indent})"]
+    rows = [f"{indent}  {found[0]}"]
+    for item in found[1:]:
+        if len(rows[-1]) + len(item) + 3 <= WIDTH:
+            rows[-1] += f", {item}"
+        else:
+            rows[-1] += ","
+            rows.append(f"{indent}  {item}")
+    return [f"{start} {name}(", *rows, f"{indent})"]
 
 
 def print_symbol(symbol: Symbol) -> str:

@@ -122,6 +122,7 @@ class Context:
     equalities: Equalities
     params: Mapping[str, Param]
     kernels: Mapping[str, Kernel]
+    symbols: frozenset[str]
 
 
 Types = tuple[TensorType, ...]
@@ -543,21 +544,24 @@ _DOTTED = frozenset({"map", "compare", "reduce", "onnx"})
 """Families whose kinds have a function behind the dot."""
 
 
-def _define(values: Iterable[Value], scope: Scope, seen: set[str]) -> None:
+def _define(values: Iterable[Value], scope: Scope, seen: set[str], context: Context) -> None:
     for v in values:
         if v.name in seen:
             raise Broken(f"%{v.name} is defined twice")
+        unknown = v.type.symbols() - context.symbols
+        if unknown:
+            raise Broken(f"%{v.name} has undeclared dimensions: {', '.join(sorted(unknown))}")
         seen.add(v.name)
         scope[v.name] = v.type
 
 
 def _check_graph(graph: Graph, scope: Scope, context: Context) -> None:
     seen: set[str] = set()
-    _define(graph.inputs, scope, seen)
+    _define(graph.inputs, scope, seen, context)
     for op in graph.ops:
         try:
             _check_op(op, scope, context)
-            _define(op.outputs, scope, seen)
+            _define(op.outputs, scope, seen, context)
         except Broken as error:
             key = f"%{op.key} = {op.kind}" if op.outputs else op.kind
             raise VerifyError(str(error), key, op.origins) from None
@@ -811,6 +815,7 @@ def verify(module: Module) -> None:
             Equalities(module.guards),
             {p.name: p for p in module.params},
             {k.name: k for k in module.kernels},
+            frozenset(s.name for s in module.dims),
         )
         for kernel in module.kernels:
             try:

@@ -105,8 +105,7 @@ class _Planner:
         """Classes that the caller reads become output buffers; the rest are copied at the end:
         (value, output name)."""
         copies: list[tuple[str, str]] = []
-        graph = self.module.graph
-        for value, name in zip(graph.outputs, graph.names, strict=True):
+        for name, value in self.module.graph.results:
             root = self.root[value]
             if self.kind[root][0] == "arena":
                 self.kind[root] = ("output", name)

@@ -438,7 +438,7 @@ class _DynamicRun:
         self.program = binding.program
         self.inputs = inputs
         self.given = given
-        self.results = dict(given)
+        self.results: dict[str, Array] = {}
         self.sizes: dict[str, int] = {}
         self.memory: dict[str, Array] = {}
         self.made: dict[str, tuple[TensorType, tuple[int, ...]]] = {}
@@ -563,14 +563,15 @@ class _DynamicRun:
             self.memory[buffer.name] = kept
 
     def end(self) -> None:
+        """Collect the results, in the order of the signature."""
         sources = {b.source: b for b in self.program.plan.buffers if b.kind == "output"}
+        self.results.clear()
         for name, type in self.program.signature.outputs:
             found = self.view(Operand(name, sources[name].name, type))
             given = self.given.get(name)
-            if given is None:
-                self.results[name] = found
-            elif given.shape != found.shape:
+            if given is not None and given.shape != found.shape:
                 raise _unfit(name, given, f"{found.dtype}{format_shape(found.shape)}")
+            self.results[name] = found if given is None else given
         self.memory.clear()
 
 

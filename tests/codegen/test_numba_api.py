@@ -1,5 +1,6 @@
 """The vocabulary of kernels: what each name computes, and what may become of the code."""
 
+import itertools
 import math
 import re
 import subprocess
@@ -135,7 +136,7 @@ def test_bits_do_not_depend_on_where_a_range_is_cut():
     whole, pieces = np.empty_like(x), np.empty_like(x)
     call((x.size, 0), x, whole)
     cuts = [0, 1, 3, 16, 17, 50, 333, 1000, x.size]
-    for lo, hi in zip(cuts, cuts[1:], strict=False):
+    for lo, hi in itertools.pairwise(cuts):
         call((x.size, 0), x, pieces, lo=lo, hi=hi)
     assert np.array_equal(whole.view(np.uint32), pieces.view(np.uint32))
 

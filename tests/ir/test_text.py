@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -462,7 +463,7 @@ def renamed(kernel: Kernel, suffix: str) -> Kernel:
     """The same kernel with other names everywhere, read from replaced text."""
     text = print_kernel(replace(kernel, origins=frozenset()))
     for old in ("k0", "r", "c", "i", "j", "m", "z", "e", "x", "y"):
-        text = __import__("re").sub(rf"(?<![\w\"]){old}(?![\w\"(])", old + suffix, text)
+        text = re.sub(rf"(?<![\w\"]){old}(?![\w\"(])", old + suffix, text)
     return parse_kernel(text)
 
 
@@ -511,5 +512,5 @@ def test_different_kernels_have_different_canonical_text():
 def test_canonical_text_is_its_own_canonical_text(kernel):
     names = [a.name for a in kernel.args]
     if len(set(names)) == len(names) and len(set(kernel.extents)) == len(kernel.extents):
-        once = canonical_kernel(replace(kernel, body=()))
+        once = canonical_kernel(kernel)
         assert canonical_kernel(parse_kernel(once)) == once

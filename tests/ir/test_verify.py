@@ -178,7 +178,7 @@ GRAPH = [
     ("starts=[0, s-1]", "starts=[0]", "%f = slice", "'starts' has not one dimension an axis"),
     ("steps=[1, 1]", "steps=[1, 0]", "%f = slice", "a step of 0"),
     (": f32[2,1]\n    %mm", ": f32[2]\n    %mm", "%f = slice", "rank 1, its operand 2"),
-    ('{library="matmul", spec="mk,kn->mn"}', '{spec="mk,nk->mn"}', "%mm = contract", "'k' is s and 2"),
+    ('{library="matmul", spec="mk,kn->mn"}', '{spec="mk,nk->mn"}', "%mm = contract", "is s and 2"),
     ('{library="matmul", spec="mk,kn->mn"}', '{spec="mk->mn"}', "%mm = contract", "no contraction"),
     ('{library="matmul", spec="mk,kn->mn"}', '{spec="mk,k->mn"}', "%mm = contract", "the axes"),
     ('{library="matmul", spec="mk,kn->mn"}', '{spec="mk,kn->mz"}', "%mm = contract", "other axes"),
@@ -203,6 +203,9 @@ GRAPH = [
      "results (fu.1)"),
     # header
     ("dims(s in [0,1024], t, u)", "dims(s in [9,1], t, u)", "module @all", "admits no value"),
+    ("dims(s in [0,1024], t, u)", "dims(t, u)", "module @all", "undeclared dimensions: s"),
+    ("copy %x : f32[2,t]", "copy %x : f32[2,z]", "%cp = copy", "the rule gives [2,s]"),
+    ("axis=1} : ?", "axis=1} : f32[z]", "%ext = extern", "undeclared dimensions: z"),
     ("dims(s in [0,1024], t, u)", "dims(s, t, s)", "module @all", "two of the name 's'"),
     ('w: f32[4] "00"', 'w: f32[4] "00", w: f32[4] "00"', "module @all", "two of the name 'w'"),
 ]  # fmt: skip

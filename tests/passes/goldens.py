@@ -54,14 +54,15 @@ def run_case(case: Case) -> tuple[str, Result, Pass]:
     result = p.run(before, Context())
     verify(result.module)
     assert fold(before, result.events) == result.module
-    return print_module(result.module), result, p
+    return print_module(result.module).strip(), result, p
 
 
 def rewrite() -> None:
     files: dict[str, list[str]] = {}
     for case in cases():
         after, _, _ = run_case(case)
-        text = f"==== {case.title}\n{print_module(parse_module(case.before))}\n----\n{after}\n"
+        before = print_module(parse_module(case.before)).strip()
+        text = f"==== {case.title}\n{before}\n----\n{after}\n"
         files.setdefault(case.file, []).append(text)
     for name, blocks in files.items():
         (FOLDER / name).write_text("\n".join(blocks), encoding="utf-8")

@@ -122,6 +122,16 @@ function header() {
       choice("vi", "Tiếng Việt"), choice("en", "English")));
 }
 
+/** Scroll the strip, not the page, to the pass at hand. */
+function showPass() {
+  const item = root.querySelector(`#pass-${state.view.at}`);
+  const list = item?.parentElement;
+  if (!item) return;
+  if (item.offsetTop < list.scrollTop) list.scrollTop = item.offsetTop;
+  const low = item.offsetTop + item.offsetHeight;
+  if (low > list.scrollTop + list.clientHeight) list.scrollTop = low - list.clientHeight;
+}
+
 // ---- what a person does --------------------------------------------------------------------------
 
 const nonce = () => `${Date.now()}-${Math.random()}`;
@@ -147,7 +157,7 @@ const act = {
     const fail = (message, parameters) => { state.error = { message, parameters }; };
     state.error = null;
     if (!file.name.toLowerCase().endsWith(".onnx")) fail("upload.kind", { name: file.name });
-    else if (file.size > state.uploadLimit) fail("upload.large", { name: file.name, bytes: state.uploadLimit });
+    else if (file.size > state.uploadLimit) fail("upload.large", { name: file.name, limit_bytes: state.uploadLimit });
     else {
       state.uploading = file.name;
       draw("choose");
@@ -194,11 +204,8 @@ const act = {
     state.view.at = Math.max(0, Math.min(passes.length - 1, at));
     draw("strip", "story", "panes");
     live.textContent = announce(state);
-    if (focus) {
-      const item = root.querySelector(`#pass-${state.view.at}`);
-      item?.focus({ preventScroll: true });
-      item?.scrollIntoView({ block: "nearest" });
-    }
+    showPass();
+    if (focus) root.querySelector(`#pass-${state.view.at}`).focus({ preventScroll: true });
     writeAddress();
   },
 
@@ -299,8 +306,11 @@ function finished(error) {
   state.job = null;
   state.error = error;
   draw("choose");
-  if (kind === "compile") drawResult();
-  else draw("dock");
+  if (kind === "measure") draw("dock");
+  else {
+    drawResult();
+    showPass();
+  }
   if (error) live.textContent = "";
   writeAddress();
 }

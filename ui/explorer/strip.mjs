@@ -54,7 +54,7 @@ function item(state, act, pass, k) {
         unseen(` ${t("pass.required")}`)] : null),
     h("span", { class: "pass-state" }, unseen(", "), t(`state.${now}`),
       refusals && now === "changed" ? `, ${t("state.refusals", { n: refusals })}` : null),
-    h("span", { class: "pass-delta" }, delta(pass)));
+    delta(pass) ? h("span", { class: "pass-delta" }, unseen(", "), delta(pass)) : null);
 }
 
 /** What the pass is for, and the sentences of its events. */
@@ -67,7 +67,7 @@ export function story(state) {
     h("h3", { id: "story-title" }, t("story.title", { number: state.view.at + 1, of: passes.length }), " ",
       code(pass.text)),
     known(about) ? h("p", null, t(about)) : null,
-    h("p", { class: "hint" }, t(`level.${pass.level}`), " · ", t("story.time", { milliseconds: pass.milliseconds })),
+    h("p", { class: "hint" }, t(`level.${pass.level}`), " · ", t("story.time", { took_ms: pass.milliseconds })),
     h("h4", null, t("events.title", { n: pass.events.length })),
     shown.length === 0 ? h("p", null, t("events.none"))
       : h("ol", { class: "events", tabindex: 0, "aria-label": t("events.label") }, shown.map(sentence)),

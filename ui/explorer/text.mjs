@@ -1,43 +1,50 @@
 // Sentences and numbers in the reader's language.
 
 const catalogues = new Map();
-let current = { language: "vi", messages: {} };
-let listFormat, numberFormat, shortFormat, decimalFormat, dateFormat;
+let current = { language: "vi", messages: new Map() };
+let numberFormat, fourFormat, shortFormat, decimalFormat, dateFormat;
 
 /** Fetch a catalogue (once) and make it the current one. */
 export async function speak(language, base) {
   if (!catalogues.has(language)) {
     const answer = await fetch(new URL(`translations/${language}.json`, base));
-    catalogues.set(language, await answer.json());
+    catalogues.set(language, new Map(Object.entries(await answer.json())));
   }
   current = { language, messages: catalogues.get(language) };
-  numberFormat = new Intl.NumberFormat(language, { maximumFractionDigits: 3 });
+  numberFormat = new Intl.NumberFormat(language);
+  fourFormat = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
   shortFormat = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
   decimalFormat = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  listFormat = new Intl.ListFormat(language, { type: "conjunction" });
   dateFormat = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
 }
 
 export const language = () => current.language;
-export const known = (message) => message in current.messages;
+export const known = (message) => current.messages.has(message);
 
-const UNITS = { bytes, milliseconds: duration };
+const UNITS = { limit_bytes: bytes, took_ms: duration };
 
-/** The sentence of a message id; an unknown id shows itself. `bytes`, `milliseconds` get units. */
+/**
+ * The sentence of a message id; an unknown id shows itself. A parameter that is a message id is
+ * said too; `limit_bytes` and `took_ms` get their units.
+ */
 export function t(message, parameters = {}) {
-  const sentence = current.messages[message] ?? message;
+  const sentence = current.messages.get(message) ?? message;
   return sentence.replace(/\{(\w+)\}/g, (all, name) => {
     const value = parameters[name];
     if (value === undefined || value === null) return all;
-    if (typeof value !== "number") return String(value);
+    if (typeof value !== "number") return current.messages.get(value) ?? String(value);
     return (UNITS[name] ?? number)(value);
   });
 }
 
-export const number = (value) => numberFormat.format(value);
+/** A number: whole ones in full, others to four digits. */
+export function number(value) {
+  if (Number.isInteger(value)) return numberFormat.format(value);
+  return Math.abs(value) < 1e-3 ? scientific(value) : fourFormat.format(value);
+}
+
 export const short = (value) => shortFormat.format(value);
 export const times = (value) => decimalFormat.format(value);
-export const list = (items) => listFormat.format(items);
 export const date = (text) => {
   const value = new Date(text);
   return Number.isNaN(value.getTime()) ? String(text) : dateFormat.format(value);
@@ -57,11 +64,7 @@ export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB"];
   let scaled = value, k = 0;
   while (Math.abs(scaled) >= 1024 && k < units.length - 1) { scaled /= 1024; k += 1; }
-  return `${k === 0 ? number(scaled) : short4(scaled)} ${units[k]}`;
-}
-
-function short4(value) {
-  return new Intl.NumberFormat(current.language, { maximumSignificantDigits: 4 }).format(value);
+  return `${k === 0 ? number(scaled) : fourFormat.format(scaled)} ${units[k]}`;
 }
 
 /** A share of one as a percentage. */

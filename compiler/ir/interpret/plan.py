@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ..binding import bind_symbols, check_guards, evaluate_shape, solve_shape
 from ..graph import Op, Value
+from ..loops import Kernel
 from ..module import Module
 from ..params import ParamStore
 from ..plan import (
@@ -56,11 +57,14 @@ def run_plan(
     typed = [(v.name, v.type) for v in module.graph.inputs]
     guards = tuple(dict.fromkeys((*module.guards, *plan.guards)))
     sizes = bind_symbols(typed, inputs, symbols=module.dims, guards=guards)
-    return _Run(module, plan, sizes, inputs, params, externs).run()
+    return PlanRun(module, plan, sizes, inputs, params, externs).run()
 
 
-class _Run:
-    """One run: memory of every buffer, and the symbols known so far."""
+class PlanRun:
+    """One run: memory of every buffer, and the symbols known so far.
+
+    A subclass may watch steps, and run kernels (`launch`) in another way.
+    """
 
     def __init__(
         self,
@@ -210,7 +214,13 @@ class _Run:
             for position, (arg, operand) in enumerate(zip(args, step.operands, strict=True))
         }
         if step.parallel.evaluate(self.sizes):
-            run_kernel(kernel, extents, buffers)
+            self.launch(kernel, extents, buffers)
+
+    def launch(
+        self, kernel: Kernel, extents: Mapping[str, int], buffers: Mapping[str, Array]
+    ) -> None:
+        """Run a kernel whose domain is not empty on its buffers, scratch left out."""
+        run_kernel(kernel, extents, buffers)
 
     def call(self, step: CallStep) -> None:
         arrays = [None if o is None else self.array(o) for o in step.inputs]

@@ -1,0 +1,158 @@
+"""Bytes of a plan as closed forms over the model's symbols, read off its access maps.
+
+    floor(plan) = sum over steps of   elements read before they are written, times their size
+                                    + elements written, times their size
+
+    kernel   its access maps over the extents of the launch; 0 where its domain is empty
+    call     inputs plus outputs, once each: the word for it is "logical"
+    copy     what is read plus what is written
+
+Scalar constants are literals of the code and count nothing. *Touched* counts every load and store.
+
+Teaches: what fusion saves can be written down before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from compiler.ir.access import floor, touched
+from compiler.ir.dims import ONE, ZERO, Dim
+from compiler.ir.graph import Origins
+from compiler.ir.loops import Kernel
+from compiler.ir.module import Module
+from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Operand, Step
+from compiler.ir.printer import canonical_kernel
+
+UNKNOWN_FORMULA = "?"
+
+
+@dataclass(frozen=True)
+class StepBytes:
+    """One step. `floor` and `touched` hold where `domain` is not 0; there they are 0.
+
+    None: the type of a value is known only when it is there, or an extent depends on an axis.
+    `exact`: the floor is the number itself, not only an upper bound. `kind` is `kernel`, `call`
+    or `copy`; `name` the kernel's, the library function's or the copied value's.
+    """
+
+    name: str
+    kind: str
+    floor: Dim | None
+    touched: Dim | None
+    exact: bool
+    domain: Dim
+    origins: Origins
+
+    def floor_at(self, sizes: Mapping[str, int]) -> int | None:
+        return _at(self.floor, self.domain, sizes)
+
+    def touched_at(self, sizes: Mapping[str, int]) -> int | None:
+        return _at(self.touched, self.domain, sizes)
+
+    @property
+    def formula(self) -> str:
+        """The floor as text: `12*cols*rows+8*cols`."""
+        return UNKNOWN_FORMULA if self.floor is None else str(self.floor)
+
+
+def _at(value: Dim | None, domain: Dim, sizes: Mapping[str, int]) -> int | None:
+    if value is None or not (value.symbols() | domain.symbols()) <= sizes.keys():
+        return None
+    return value.evaluate(sizes) if domain.evaluate(sizes) else 0
+
+
+def step_bytes(module: Module) -> tuple[StepBytes, ...]:
+    """One entry for each launch of the plan (binding steps move nothing). ValueError without a
+    plan."""
+    if module.plan is None:
+        raise ValueError("the module has no plan: bytes are counted step by step")
+    return tuple(
+        _step(step, module) for step in module.plan.steps if not isinstance(step, BindStep)
+    )
+
+
+def _step(step: Step, module: Module) -> StepBytes:
+    match step:
+        case KernelStep():
+            return _kernel(step, module.kernel(step.kernel))
+        case CallStep():
+            name = step.function if step.function != "reference" else _operator(step)
+            moved = _operands((*step.inputs, *step.outputs))
+            return StepBytes(name, "call", moved, moved, True, ONE, step.origins)
+        case CopyStep():
+            moved = _operands((step.source, step.target))
+            return StepBytes(step.source.value, "copy", moved, moved, True, ONE, step.origins)
+        case BindStep():
+            raise ValueError("a binding step moves nothing")
+
+
+def _operator(step: CallStep) -> str:
+    """`NonZero` of a step that the reference evaluator computes."""
+    found = dict(step.attrs).get("op")
+    return found.removeprefix("onnx.") if isinstance(found, str) else step.function
+
+
+def _operands(operands: Iterable[Operand | None]) -> Dim | None:
+    total = ZERO
+    for operand in operands:
+        if operand is None:
+            continue
+        try:
+            total = total + operand.type.nbytes
+        except ValueError:  # no rank, no element type, or text
+            return None
+    return total
+
+
+def _kernel(step: KernelStep, kernel: Kernel) -> StepBytes:
+    extents = dict(zip(kernel.extents, step.extents, strict=True))
+    try:
+        least, every = floor(kernel), touched(kernel)
+    except ValueError:  # an extent over an axis
+        return StepBytes(kernel.name, "kernel", None, None, False, step.parallel, step.origins)
+    return StepBytes(
+        kernel.name,
+        "kernel",
+        least.substitute(extents).nbytes,
+        every.substitute(extents).nbytes,
+        least.exact,
+        step.parallel,
+        step.origins,
+    )
+
+
+def total_floor(steps: Iterable[StepBytes], sizes: Mapping[str, int]) -> int | None:
+    """The floor of a run: the sum over its steps; None where one is not known."""
+    return _total(s.floor_at(sizes) for s in steps)
+
+
+def total_touched(steps: Iterable[StepBytes], sizes: Mapping[str, int]) -> int | None:
+    """Every load and store of a run, in bytes; library steps logically."""
+    return _total(s.touched_at(sizes) for s in steps)
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def floor_formula(steps: Iterable[StepBytes]) -> str:
+    """The floor of a run as a polynomial over the symbols; ` + ?` where a step is not known."""
+    total, unknown = ZERO, False
+    for step in steps:
+        if step.floor is None:
+            unknown = True
+        else:
+            total = total + step.floor
+    return f"{total} + {UNKNOWN_FORMULA}" if unknown else str(total)
+
+
+def distinct_kernels(module: Module) -> int:
+    """Kernels that differ in more than the names of their values: what is compiled."""
+    return len({canonical_kernel(k) for k in module.kernels})

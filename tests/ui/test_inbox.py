@@ -1,0 +1,110 @@
+"""What comes from a browser or an address is checked before a worker sees it."""
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+
+from sample_models import sample
+from ui.inbox import Refused, model_file, read, read_pins, read_sizes, read_view
+from ui.service import service
+
+
+@pytest.fixture(autouse=True)
+def running() -> Iterator[None]:
+    """A service of the test's own."""
+    service.cache_clear()
+    try:
+        yield
+    finally:
+        service().close()
+        service.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "pins"),
+    [
+        ("", {}),
+        ("  ", {}),
+        ("batch=32", {"batch": 32}),
+        (" batch = 32 , seq=128 ", {"batch": 32, "seq": 128}),
+        ("N=0", {"N": 0}),
+    ],
+)
+def test_pins_are_read(text: str, pins: dict[str, int]) -> None:
+    assert read_pins(text) == pins
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "batch=x", "batch=-1", "a=1;b=2", "a=9999999999", ","])
+def test_a_pin_that_cannot_be_read_is_named(text: str) -> None:
+    refused = read_pins(text)
+    assert isinstance(refused, Refused) and refused.message == "request.pin"
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "3", True, None, 2**40])
+def test_a_size_is_a_whole_number_in_range(size: object) -> None:
+    refused = read_sizes({"rows": size})
+    assert isinstance(refused, Refused)
+    assert dict(refused.parameters)["name"] == "rows"
+
+
+def test_a_sample_and_an_upload_are_files_and_anything_else_is_not() -> None:
+    data = b"anything"
+    digest = service().uploads.put(data)
+    assert model_file("mlp") == (str(sample("mlp").path), "mlp.onnx")
+    uploaded = model_file(f"sha256:{digest}")
+    assert uploaded is not None and uploaded[0].endswith(digest)
+    for wrong in ("../mlp", "/etc/passwd", f"sha256:{'0' * 64}", "sha256:../../x", ""):
+        assert model_file(wrong) is None
+
+
+def test_a_compile_becomes_the_workers_request() -> None:
+    request = read({"kind": "compile", "model": "mlp", "pipeline": " default,-cse ", "numerics": "strict", "pin": "batch=8"})
+    assert not isinstance(request, Refused)
+    assert request == {
+        "command": "compile",
+        "model": str(sample("mlp").path),
+        "name": "mlp.onnx",
+        "options": {"pin": {"batch": 8}, "pipeline": "default,-cse", "numerics": "strict", "target": "cpu"},
+        "blobs": str(service().blobs.folder),
+    }
+
+
+def test_a_measurement_carries_its_sizes() -> None:
+    request = read({"kind": "measure", "model": "mlp", "sizes": {"batch": 16}})
+    assert not isinstance(request, Refused)
+    options = request["options"]
+    assert isinstance(options, dict) and options["sizes"] == {"batch": 16}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"kind": "delete", "model": "mlp"}, "request.kind"),
+        ({"kind": "compile", "model": "nothing"}, "request.model"),
+        ({"kind": "compile", "model": 3}, "request.model"),
+        ({"kind": "compile", "model": "mlp", "pin": "x"}, "request.pin"),
+        ({"kind": "compile", "model": "mlp", "pipeline": "x" * 5000}, "request.pipeline"),
+        ({"kind": "measure", "model": "mlp", "sizes": {"batch": -1}}, "request.size"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(asked: dict[object, object], message: str) -> None:
+    refused = read(asked)
+    assert isinstance(refused, Refused) and refused.message == message
+
+
+def test_an_address_gives_a_view_and_what_is_wrong_in_it_counts_for_nothing() -> None:
+    digest = hashlib.sha256(b"x").hexdigest()
+    view = read_view({
+        "model": f"sha256:{digest}", "passes": "default,-cse", "pin": "batch=2", "at": "7",
+        "tab": "measure", "numerics": "strict", "bind": "batch=4", "unknown": "kept elsewhere",
+    })  # fmt: skip
+    assert view == {
+        "model": f"sha256:{digest}", "numerics": "strict", "pipeline": "default,-cse",
+        "pin": "batch=2", "at": 7, "tab": "measure", "bind": "batch=4",
+    }  # fmt: skip
+    wrong = read_view({"model": "<script>", "at": "-1", "tab": "x", "numerics": "x"})
+    assert wrong == {
+        "model": "", "numerics": "default", "pipeline": "", "pin": "", "at": 0, "tab": "kernels",
+        "bind": "",
+    }  # fmt: skip
