@@ -182,7 +182,7 @@ def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
     for k, snapshot in enumerate(trace.snapshots()):
         texts[f"ir/{k:02d}.txt"] = print_module(snapshot).encode()
     library = {
-        step.outputs[0].value: node_model(op, module, context.params)
+        step.outputs[0].value: node_model(op, module, context.params).SerializeToString()
         for step in module.plan.steps
         if isinstance(step, CallStep) and step.function == "reference"
         for op in module.graph.ops

@@ -49,7 +49,7 @@ def decompose_node(view: NodeView, names: Names) -> Decomposition:
     """What the node of `view` is at tensor level. Fresh names derive from its first output.
 
     Raises Unsupported, with the reason, for an operator, a form or a dtype that the compiler
-    lacks, and ShapeMismatch for shapes that do not fit.
+    lacks, and for shapes that do not fit.
     """
     op = view.op
     domain, name = operator_name(op)
@@ -64,7 +64,12 @@ def decompose_node(view: NodeView, names: Names) -> Decomposition:
     if name not in ("Shape", "Constant"):
         require_compiled(*(v.type for v in values if v is not None))
     b = Builder(op.key, names, op.origins)
-    results = row.decompose(b, view, values)
+    try:
+        results = row.decompose(b, view, values)
+    except ShapeMismatch as clash:
+        raise Unsupported(
+            "break.shapes", left=str(clash.left), right=str(clash.right)
+        ) from clash
     require_compiled(*(r.type for r in results))
     return _of(b, results, view.guards)
 
@@ -75,8 +80,6 @@ def why_not(view: NodeView) -> Unsupported | None:
         decompose_node(view, Names())
     except Unsupported as reason:
         return reason
-    except ShapeMismatch as clash:
-        return Unsupported("break.shapes", left=str(clash.left), right=str(clash.right))
     return None
 
 

@@ -18,15 +18,16 @@ from compiler.ir.dims import Dim
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
-from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import COMPILED
 from compiler.ops.base import NodeView, Unsupported
 from compiler.ops.decomposition import Decomposition, decompose_node, known_as_dims
 from compiler.ops.rules import Known
 from compiler.ops.shape_values import analyse
-from compiler.ops.views import as_extern, node_view
+from compiler.ops.views import node_view, opset_of
 
 from .base import Context, Pass, Refusal, Result, Rewrite, View, adopt_names
+from .nodes import break_parameters
+from .partition_fallback import library_step
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,10 @@ class _Sweep(Pass):
             return None
         try:
             made = self._decompose(op, view)
-        except (Unsupported, ShapeMismatch) as reason:
-            opset = self._view(op, view).opset
-            text = reason.message if isinstance(reason, Unsupported) else "break.shapes"
+        except Unsupported as reason:
             return Rewrite(
-                "decompose.library", "decompose.library", parameters(op=op.kind, reason=text),
-                (as_extern(op, opset),),
+                "break", reason.message, break_parameters(op, view.module, reason),
+                (library_step(op, opset_of(op, view.module)),),
             )  # fmt: skip
         ops, renamed = adopt_names(op, list(made.ops), made.results)
         return Rewrite(

@@ -23,7 +23,6 @@ from compiler.ir.edits import parameters
 from compiler.ir.graph import Op, Origins, Param, Value
 from compiler.ir.interpret.tensor import InterpretError, run_op
 from compiler.ir.names import Names
-from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import Array, DType, ParamRef, Scalar, TensorType, attrs
 from compiler.ops.base import Unsupported
 from compiler.ops.decomposition import decompose_node
@@ -141,7 +140,7 @@ def _steps(op: Op, view: View) -> tuple[tuple[Op, ...], tuple[str, ...]]:
     )
     try:
         made = decompose_node(node, Names(op.operands))
-    except (Unsupported, ShapeMismatch):
+    except Unsupported:
         return (), ()
     return made.ops, tuple(r.name for r in made.results)
 

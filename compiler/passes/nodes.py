@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from compiler.ir.edits import Parameters, parameters
 from compiler.ir.graph import Graph, Op, Value, format_origin
 from compiler.ir.module import Module
+from compiler.ops.base import Unsupported
 
 from .base import Context
 
@@ -18,6 +20,16 @@ def node_label(op: Op, module: Module) -> str:
     node = module.node(min(op.origins, default=()))
     name = f' "{node.name}"' if node is not None and node.name else ""
     return f"{place(op)} {op.kind.removeprefix('onnx.')}{name}"
+
+
+def break_parameters(op: Op, module: Module, reason: Unsupported) -> Parameters:
+    """What the event of a library step tells: the node, its operator, the reason and its details."""
+    node = module.node(min(op.origins, default=()))
+    told = {k: v for k, v in reason.parameters if k not in ("node", "op", "reason")}
+    return parameters(
+        node=(node.name if node is not None else "") or op.key,
+        op=op.kind.removeprefix("onnx."), reason=reason.message, **told,
+    )  # fmt: skip
 
 
 def file_of(module: Module, context: Context) -> str:

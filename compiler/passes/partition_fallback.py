@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from compiler.errors import ForceError, UnsupportedOperator
-from compiler.ir.edits import Event, Ops, parameters
+from compiler.ir.edits import Event, Ops
 from compiler.ir.graph import Op, reads
 from compiler.ir.module import Module
 from compiler.ir.types import COMPILED
@@ -25,7 +25,7 @@ from compiler.ops.shape_values import Walk
 from compiler.ops.views import as_extern, operator_name, opset_of
 
 from .base import Context, Pass, Result
-from .nodes import file_of, node_label, place
+from .nodes import break_parameters, file_of, node_label, place
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,10 @@ class PartitionFallback(Pass):
             step = library_step(op, opset_of(op, module))
             _require_library(op, module, context)
             ops.append(step)
-            node = module.node(min(op.origins, default=()))
-            told = {k: v for k, v in reason.parameters if k not in ("node", "op", "reason")}
             events.append(
                 Event(
                     "break", op.key, (Ops(removed=(op.key,), added=((at, step),)),),
-                    reason.message,
-                    parameters(
-                        node=(node.name if node is not None else "") or op.key,
-                        op=op.kind.removeprefix("onnx."), reason=reason.message, **told,
-                    ),
+                    reason.message, break_parameters(op, module, reason),
                 )
             )  # fmt: skip
         if not events:

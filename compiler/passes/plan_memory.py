@@ -105,7 +105,7 @@ class _Planner:
         """Classes that the caller reads become output buffers; the rest are copied at the end:
         (value, output name)."""
         copies: list[tuple[str, str]] = []
-        for name, value in self.module.graph.results:
+        for name, value in dict(self.module.graph.results).items():
             root = self.root[value]
             if self.kind[root][0] == "arena":
                 self.kind[root] = ("output", name)

@@ -111,7 +111,7 @@ def test_index_text() -> None:
     assert address_text((i, j, dim("k")), dims(["b", "r", "c"])) == "(i * r + j) * c + k"
     assert address_text((), ()) == "u64(0)"
     assert address_text((i + 3, j * 2), (c, c * 2)) == "(i + u64(3)) * (u64(2) * c) + u64(2) * j"
-    assert index_text(c // 2 - i) == "u64(0) - i + (c) // u64(2)"
+    assert index_text(c // 2 - i) == "u64(0) - i + ((c) // u64(2))"
 
 
 def test_literals_are_exact() -> None:

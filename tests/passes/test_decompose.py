@@ -53,6 +53,8 @@ def test_unknown_forms_become_library_steps_with_the_reason():
     assert {op.int("opset") for op in after.graph.ops} == {13}
     reasons = [dict(e.parameters)["reason"] for e in events]
     assert reasons == ["break.operator", "break.dtype", "break.from-data"]
+    assert all(e.rule == "break" and e.edits for e in events)
+    assert dict(events[1].parameters)["dtype"] == "f16"
 
 
 def test_a_vanishing_node_that_is_two_outputs():
