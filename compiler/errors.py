@@ -145,6 +145,22 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "the shape of input {input!r} is not known, so none can be made",
         "Give the inputs as a file of arrays.",
     ),
+    "inputs.unreadable": (
+        "the inputs cannot be read: {reason}",
+        "Give a file that numpy.savez wrote, with one array of numbers an input.",
+    ),
+    "size.unknown": (
+        "the model has no dimension called {name!r}; it has: {known}",
+        "Give a size to one of these, or to none.",
+    ),
+    "size.pinned": (
+        "{name} is pinned to {pin}, so it cannot be {value}",
+        "Leave out one of the two, or give them one size.",
+    ),
+    "size.bounds": (
+        "{name} = {value} is out of its range: {low} to {high}, a multiple of {divisor}",
+        "Choose a size in this range.",
+    ),
     "error.pipeline": ("{text}", "Compare the text with the list of passes."),
 }
 """Message id -> (the problem, the way out), in English."""

@@ -28,6 +28,7 @@ from compiler.passes.emit import Emit
 from compiler.passes.fold_constants import FoldConstants
 from compiler.passes.fold_shape_ops import FoldShapeOps
 from compiler.passes.fuse import Fuse
+from compiler.passes.hoist_reciprocal import HoistReciprocal
 from compiler.passes.import_model import Import
 from compiler.passes.infer_shapes import InferShapes
 from compiler.passes.lower_loops import LowerLoops
@@ -39,7 +40,8 @@ from compiler.trace import PassRecord
 
 PASSES: tuple[type[Pass], ...] = (
     Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, RemoveNoops,
-    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, OrderSteps, PlanMemory, Emit, Build,
+    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, HoistReciprocal, OrderSteps, PlanMemory,
+    Emit, Build,
 )  # fmt: skip
 """Every pass there is."""
 
@@ -48,7 +50,7 @@ Pipeline = tuple[Pass, ...]
 DEFAULT: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldConstants(), FoldShapeOps(),
     RemoveNoops(), Cse(), Dce(), Decompose(), FoldConstants(), RemoveNoops(), Cse(), Dce(), Fuse(),
-    LowerLoops(), CollapseAxes(), OrderSteps(), PlanMemory(), Emit(), Build(),
+    LowerLoops(), CollapseAxes(), HoistReciprocal(), OrderSteps(), PlanMemory(), Emit(), Build(),
 )  # fmt: skip
 
 OP_BY_OP: Pipeline = (

@@ -1,11 +1,11 @@
 """The routes beside Streamlit's own: modules of the component, blobs, uploads, jobs.
 
-    GET  /ui/<version>/…      modules, catalogues and the list of samples; never change
-    GET  /blob/<digest>       what a worker wrote; never changes
-    GET  /layout/<digest>     the drawn graph of a snapshot
-    POST /upload?name=…       one `.onnx`; answers its digest
-    GET  /job/<token>         the events of a job, as server-sent events
-    DELETE /job/<token>       cancel
+GET  /ui/<version>/…      modules, catalogues and the list of samples; never change
+GET  /blob/<digest>       what a worker wrote; never changes
+GET  /layout/<digest>     the drawn graph of a snapshot
+POST /upload?name=…       one `.onnx`; answers its digest
+GET  /job/<token>         the events of a job, as server-sent events
+DELETE /job/<token>       cancel
 """
 
 from __future__ import annotations
@@ -223,5 +223,3 @@ def routes() -> list[BaseRoute]:
         Route("/job/{token}", follow, methods=["GET"]),
         Route("/job/{token}", cancel, methods=["DELETE"]),
     ]
-
-

@@ -137,9 +137,7 @@ class Worker:
 class Supervisor:
     """Runs jobs one after the other. `command` starts a worker, `folder` is where it starts."""
 
-    def __init__(
-        self, command: Sequence[str], folder: Path, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], folder: Path, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._command = list(command)
         self._folder = folder
@@ -267,9 +265,7 @@ class Supervisor:
             if worker.memory() > limits.memory:
                 worker.kill()
                 return failure("job.memory", limit_bytes=limits.memory)
-            if not stop and (
-                job.cancelled or self._closed or job.abandoned(limits.abandoned)
-            ):
+            if not stop and (job.cancelled or self._closed or job.abandoned(limits.abandoned)):
                 stop = now + limits.grace
                 worker.send({"command": "cancel", "of": job.token})
 

@@ -31,12 +31,6 @@ from numba import cfunc, njit, types
 
 from compiler.codegen.numba_api import _ABI, _fastmath, _vocabulary
 
-__all__ = [
-    "BASE", "CACHE_HEADER", "CACHE_LINE", "CLOCK", "DATA", "FIRST_READS", "FIRST_STORES",
-    "ITEMSIZE", "LAST", "LOADS", "MAP", "MISSES", "NOTE_WORDS", "SETS", "STORES", "WAYS",
-    "WRITTEN_BACK", "CACHE", "CountingKernel", "compile_counting", "stream",
-]  # fmt: skip
-
 DATA, MAP, BASE, CACHE, ITEMSIZE, LAST, LOADS, STORES, FIRST_READS, FIRST_STORES = range(10)
 """Words of a note. Given: addresses of the elements, of a map with one byte an element, of the
 first element in the cache's numbering, of the cache; bytes of an element. Kept: the last line,

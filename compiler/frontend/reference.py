@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from onnx import (
@@ -27,15 +27,14 @@ from onnx import (
     helper,
     numpy_helper,
 )
-from onnx.reference import ReferenceEvaluator
 
 from compiler.ir.graph import Op
+from compiler.ir.interpret.onnx_ops import Evaluator, evaluator
 from compiler.ir.interpret.tensor import captured
 from compiler.ir.module import Module
 from compiler.ir.params import ParamStore
 from compiler.ir.types import Array, DType, TensorType
 
-from .corrections import corrections
 from .load import OnnxModel
 from .node_model import arguments, node_model
 from .protos import ELEMENT_ID, FLOATS, array_of, subgraphs
@@ -79,18 +78,6 @@ def _run(proto: ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
     results = evaluate(evaluator(proto), feeds)
     names = [value.name for value in proto.graph.output]
     return dict(zip(names, results, strict=True))
-
-
-class Evaluator(Protocol):
-    """What is used of onnx's evaluator."""
-
-    def run(self, output_names: None, feed_inputs: Mapping[str, object]) -> list[object]: ...
-
-
-def evaluator(proto: ModelProto) -> Evaluator:
-    """onnx's evaluator with the corrections."""
-    opset = next((entry.version for entry in proto.opset_import if not entry.domain), 1)
-    return cast(Evaluator, ReferenceEvaluator(proto, new_ops=corrections(opset)))
 
 
 def evaluate(made: Evaluator, feeds: Mapping[str, Array]) -> list[Array]:

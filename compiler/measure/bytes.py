@@ -46,7 +46,9 @@ class StepBytes:
     origins: Origins
 
     def floor_at(self, sizes: Mapping[str, int]) -> int | None:
-        return _at(self.floor, self.domain, sizes)
+        """The floor in bytes. No more than what is touched: an empty loop reads no row vector."""
+        least, every = _at(self.floor, self.domain, sizes), self.touched_at(sizes)
+        return least if least is None or every is None else min(least, every)
 
     def touched_at(self, sizes: Mapping[str, int]) -> int | None:
         return _at(self.touched, self.domain, sizes)

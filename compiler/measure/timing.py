@@ -68,13 +68,19 @@ def interleave(
     warmups: int = 3,
     seconds: float = math.inf,
     slow: Mapping[str, int] | None = None,
+    pause: float = 0.0,
+    lead: int = 0,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> dict[str, Latency]:
     """Time each variant `repetitions` times, one round after the other, each round in an order
     of its own. `slow` gives variants that are timed fewer times. Stops after `seconds` once every
-    variant has been timed three times (or as often as it may be)."""
+    variant has been timed three times (or as often as it may be).
+
+    Worker threads of one library may go on spinning after its call and take the cores from the
+    next: `pause` seconds of sleep before each turn let them go idle, and `lead` untimed calls in
+    each turn wake the variant's own."""
     limits = {name: min(repetitions, (slow or {}).get(name, repetitions)) for name in variants}
     for name, call in variants.items():
         for _ in range(min(warmups, limits[name])):
@@ -88,6 +94,10 @@ def interleave(
         shuffle.shuffle(order)
         for name in order:
             call = variants[name]
+            if pause:
+                time.sleep(pause)
+            for _ in range(lead):
+                call()
             start = time.perf_counter()
             call()
             taken[name].append(time.perf_counter() - start)

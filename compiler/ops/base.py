@@ -26,6 +26,14 @@ class Unsupported(Exception):
         self.parameters: Parameters = parameters(**values)
 
 
+@dataclass(frozen=True)
+class Known:
+    """The elements of a value of rank 0 or 1 as dimensions, and the guards that they rest on."""
+
+    elements: tuple[Dim, ...]
+    guards: tuple[Guard, ...] = ()
+
+
 def no_array(name: str) -> Array | None:
     """A node without tensor attributes."""
     del name
@@ -35,9 +43,10 @@ def no_array(name: str) -> Array | None:
 class NodeView:
     """An ONNX node with all that is known of its inputs.
 
-    `types`: of the inputs, None where absent. `known[k]`: the elements of integer input k as
-    dimensions, where known. `constants[k]`: its array, where known. `attribute_array(name)`: the
-    array behind a tensor attribute. `guards` collects what an inference rests on.
+    `types`: of the inputs, None where absent. `known(k)`: the elements of input k as dimensions,
+    where known; asking notes the guards they rest on. `constant(k)`: its array, where known.
+    `attribute_array(name)`: the array behind a tensor attribute. `guards` collects what an
+    inference rests on.
     """
 
     op: Op

@@ -14,12 +14,11 @@ from compiler.ir.dims import Guard
 from compiler.ir.graph import Op, Origins, Value
 from compiler.ir.names import Names
 from compiler.ir.shapes import ShapeMismatch
-from compiler.ir.types import TensorType
+from compiler.ir.types import COMPILED, TensorType
 
-from .base import NodeView, Unsupported, require_compiled
-from .rules import Known
+from .base import Known, NodeView, Unsupported, require_compiled
 from .table import find
-from .views import operator_name
+from .views import onnx_form, operator_name
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,21 @@ def known_as_dims(
     elements = known.elements
     vector = b.dim_values(elements) if type.rank else b.dim_scalar(elements[0])
     return _of(b, (b.cast(vector, type.element),), known.guards)
+
+
+def known_is_better(op: Op) -> bool:
+    """Whether a node or tensor op whose elements are known should become `dims`.
+
+    Not for a dtype that kernels lack. For floats, which are known only within a range, only where
+    the op cannot be computed at run time.
+    """
+    if len(op.outputs) != 1 or not op.type.known or op.type.dtype not in COMPILED:
+        return False
+    if not op.type.element.is_float:
+        return True
+    node = onnx_form(op)
+    row = find(*operator_name(node)) if node is not None else None
+    return row is not None and row.decompose is None
 
 
 def decompose_node(view: NodeView, names: Names) -> Decomposition:

@@ -23,6 +23,8 @@ from .rules import (
     elementwise,
     nonnegative,
     present,
+    require_float,
+    require_one_dtype,
     same_type,
 )
 
@@ -34,8 +36,8 @@ def _unary(function: str, floats_only: bool = True) -> Decompose:
 
     def decompose(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
         x = present(xs, 0)
-        if floats_only and not x.type.element.is_float:
-            raise Unsupported("break.dtype", dtype=x.type.element.value)
+        if floats_only:
+            require_float(x)
         return (b.map(function, x),)
 
     return decompose
@@ -46,6 +48,7 @@ def _variadic(function: str) -> Decompose:
 
     def decompose(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
         first, *rest = aligned(b, v, xs)
+        require_one_dtype(first, *rest)
         for x in rest:
             first = b.map(function, first, x)
         return (first,)
@@ -70,7 +73,7 @@ def clip(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     for index, name, default in ((1, "min", -LARGEST_FLOAT), (2, "max", LARGEST_FLOAT)):
         if v.opset >= 11:
             bound = xs[index] if index < len(xs) else None
-            bounds.append(bound if bound is None else b.reshape(bound, ()))
+            bounds.append(bound if bound is None else _number(b, bound, x))
         elif v.scalar(name) is not None or v.opset >= 6:
             bounds.append(b.like(v.op.float(name, default), x))
         else:
@@ -78,6 +81,13 @@ def clip(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     low, high = bounds
     y = x if low is None else b.maximum(x, low)
     return (y if high is None else b.minimum(y, high),)
+
+
+def _number(b: Builder, bound: Value, x: Value) -> Value:
+    """A bound of one element as a rank-0 value."""
+    require_one_dtype(x, bound)
+    b.ensure_same(bound.type.numel, ONE, "guard.reshape")
+    return b.reshape(bound, ())
 
 
 def _one_element(v: NodeView, index: int) -> int | float | None:

@@ -20,13 +20,14 @@ from compiler.ir.shapes import Shape, broadcast, same
 from compiler.ir.types import DType, TensorType
 
 from .base import NodeView, Operator, Unsupported
-from .rules import Inputs, present, require_fits
+from .rules import Inputs, present, require_fits, require_one_dtype
 
 _BATCH = [c for c in string.ascii_lowercase if c not in "kmn"]
 
 
 def product(b: Builder, x: Value, y: Value, spec: str) -> Value:
-    """`contract` that the library computes; Unsupported for bool."""
+    """`contract` that the library computes; Unsupported for bool and for mixed dtypes."""
+    require_one_dtype(x, y)
     if x.type.element is DType.bool:
         raise Unsupported("break.dtype", dtype="bool")
     z = b.contract(x, y, spec)
@@ -113,6 +114,7 @@ def gemm(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     c = xs[2] if len(xs) > 2 else None
     if c is None or beta == 0:
         return (y,)
+    require_one_dtype(y, c)
     require_fits(b, c, y.type.dims)
     return (b.add(y, c if beta == 1 else b.mul(c, b.like(beta, c))),)
 

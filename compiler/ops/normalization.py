@@ -17,7 +17,15 @@ from compiler.ir.types import DType, TensorType
 
 from .base import NodeView, Operator, Unsupported
 from .reduction import count
-from .rules import Inputs, normal_axis, present, require_fits, same_type
+from .rules import (
+    Inputs,
+    normal_axis,
+    present,
+    require_fits,
+    require_float,
+    require_one_dtype,
+    same_type,
+)
 
 
 def softmax_axes(v: NodeView) -> tuple[int, ...]:
@@ -35,6 +43,7 @@ def softmax_axes(v: NodeView) -> tuple[int, ...]:
 def softmax(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     """max, sub, exp, sum, div."""
     x, axes = present(xs, 0), softmax_axes(v)
+    require_float(x)
     shifted = b.sub(x, b.reduce("max", x, axes))
     powers = b.map("exp", shifted)
     return (b.div(powers, b.reduce("sum", powers, axes)),)
@@ -62,6 +71,8 @@ def layer_norm(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
         raise Unsupported("break.stash-type", stash_type=v.op.int("stash_type"))
     x, scale, axes = present(xs, 0), present(xs, 1), layer_norm_axes(v)
     bias = xs[2] if len(xs) > 2 else None
+    require_float(x)
+    require_one_dtype(x, scale, *([bias] if bias is not None else []))
     n = count(b, x, axes)
     mu = b.div(b.reduce("sum", x, axes), n)
     deviation = b.sub(x, mu)

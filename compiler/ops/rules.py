@@ -9,7 +9,6 @@ floats that count exactly up to 2^24), the range becomes a guard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,15 +24,6 @@ KNOWN_CAP = 64
 """The longest vector whose elements are tracked as dimensions."""
 
 
-
-@dataclass(frozen=True)
-class Known:
-    """The elements of a value of rank 0 or 1, and the guards that they rest on."""
-
-    elements: tuple[Dim, ...]
-    guards: tuple[Guard, ...] = ()
-
-
 Inputs = tuple[Value | None, ...]
 """The operands of a node as the builder's values; None where an optional one is absent."""
 
@@ -44,6 +34,21 @@ def present(xs: Inputs, index: int) -> Value:
     if found is None:
         raise Unsupported("break.input-missing", input=index)
     return found
+
+
+def require_float(x: Value) -> None:
+    """Unsupported for an operator that is computed on floating-point elements only."""
+    if not x.type.element.is_float:
+        raise Unsupported("break.dtype", dtype=x.type.element.value)
+
+
+def require_one_dtype(first: Value, *rest: Value) -> None:
+    """Unsupported unless all operands have the same element type."""
+    for x in rest:
+        if x.type.element is not first.type.element:
+            raise Unsupported(
+                "break.mixed-dtypes", left=first.type.element.value, right=x.type.element.value
+            )
 
 
 # ---- axes --------------------------------------------------------------------------------------
@@ -90,9 +95,12 @@ def attribute_or_input(
 def from_constants(v: NodeView, index: int, name: str) -> tuple[Dim, ...]:
     """The known elements of an integer input; Unsupported when they come from data."""
     found = v.known(index)
-    if found is None:
+    if found is not None:
+        return found
+    numbers = integers(v, index)
+    if numbers is None:
         raise Unsupported("break.from-data", what=name)
-    return found
+    return dims(numbers)
 
 
 # ---- types -------------------------------------------------------------------------------------

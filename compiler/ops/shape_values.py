@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.ir.constants import constant_of
-from compiler.ir.dims import Dim, Guard
+from compiler.ir.dims import Dim
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
 from compiler.ir.params import ParamStore
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import COMPILED, Array, DType, TensorType
 
-from .base import NodeView, Unsupported
-from .rules import KNOWN_CAP, Known, integral
+from .base import Known, NodeView, Unsupported
+from .rules import KNOWN_CAP, integral
 from .table import find
 from .views import node_view, onnx_form, operator_name
 
@@ -77,25 +77,18 @@ class Walk:
     def view(self, op: Op) -> NodeView:
         """The view of an `onnx.…` or `extern` op whose operands have been visited."""
         return node_view(
-            op, self.module, self.params, self.types.__getitem__, self.elements, self.constant
+            op, self.module, self.params, self.types.__getitem__, self.known.get, self.constant
         )
-
-    def elements(self, name: str) -> tuple[Dim, ...] | None:
-        known = self.known.get(name)
-        return None if known is None else known.elements
 
     def constant(self, name: str) -> Array | None:
         leaf = self.leaves.get(name)
         return None if leaf is None else constant_of(leaf, self.module, self.params)
 
     def _evaluate(self, op: Op) -> Known | None:
-        guards = tuple(
-            dict.fromkeys(g for n in op.operands if n in self.known for g in self.known[n].guards)
-        )
         if op.key in self.leaves:
             return self._leaf(op)
         if op.kind in ("reshape", "cast"):
-            return self._view(op, guards)
+            return self._view(op)
         node = onnx_form(op)
         row = find(*operator_name(node)) if node is not None else None
         if row is None or row.shape_value is None:
@@ -107,7 +100,7 @@ class Walk:
             return None
         if elements is None:
             return None
-        return Known(elements, tuple(dict.fromkeys((*guards, *view.guards))))
+        return Known(elements, tuple(dict.fromkeys(view.guards)))
 
     def _leaf(self, op: Op) -> Known | None:
         if op.kind == "dims":
@@ -123,12 +116,12 @@ class Walk:
         elements = None if array is None else integral(array)
         return None if elements is None else Known(elements)
 
-    def _view(self, op: Op, guards: tuple[Guard, ...]) -> Known | None:
+    def _view(self, op: Op) -> Known | None:
         """A reshape within rank 1, or a cast to int64, which holds every element."""
         source = self.known.get(op.operands[0])
         if source is None or not op.type.known or op.type.rank > 1:
             return None
         if op.kind == "cast" and op.type.element is not DType.i64:
             return None
-        return Known(source.elements, guards)
+        return source
 

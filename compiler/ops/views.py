@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from compiler.ir.dims import Dim
+from compiler.ir.dims import Dim, Guard
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
 from compiler.ir.params import ParamStore
 from compiler.ir.types import Array, ParamRef, Scalar, TensorType
 
-from .base import NodeView
+from .base import Known, NodeView
 
 
 def onnx_form(op: Op) -> Op | None:
@@ -56,12 +56,13 @@ def node_view(
     module: Module,
     params: ParamStore,
     type_of: Callable[[str], TensorType],
-    known: Callable[[str], tuple[Dim, ...] | None],
+    known: Callable[[str], Known | None],
     constant: Callable[[str], Array | None],
 ) -> NodeView:
     """The view of an `onnx.…` or `extern` op; ValueError for another kind.
 
     `known(name)` and `constant(name)` tell the integer elements and the array of a value, if any.
+    Guards of what is asked for go to the view's.
     """
     node = onnx_form(op)
     if node is None:
@@ -70,9 +71,15 @@ def node_view(
     def name_at(index: int) -> str | None:
         return op.inputs[index] if index < len(op.inputs) else None
 
+    guards: list[Guard] = []
+
     def known_at(index: int) -> tuple[Dim, ...] | None:
         name = name_at(index)
-        return None if name is None else known(name)
+        found = None if name is None else known(name)
+        if found is None:
+            return None
+        guards.extend(g for g in found.guards if g not in guards)
+        return found.elements
 
     def constant_at(index: int) -> Array | None:
         name = name_at(index)
@@ -85,4 +92,11 @@ def node_view(
         return value.array() if isinstance(value, Scalar) else None
 
     types = tuple(type_of(name) if name is not None else None for name in op.inputs)
-    return NodeView(node, opset_of(op, module), types, known_at, constant_at, attribute_array)
+    return NodeView(
+        node, opset_of(op, module), types, known_at, constant_at, attribute_array, guards
+    )
+
+
+def nothing_known(name: str) -> Known | None:
+    """For a view whose integer inputs are constants or of no interest."""
+    del name

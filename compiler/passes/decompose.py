@@ -14,14 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.ir.dims import Dim
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
-from compiler.ir.types import COMPILED
-from compiler.ops.base import NodeView, Unsupported
-from compiler.ops.decomposition import Decomposition, decompose_node, known_as_dims
-from compiler.ops.rules import Known
+from compiler.ops.base import Known, NodeView, Unsupported
+from compiler.ops.decomposition import (
+    Decomposition,
+    decompose_node,
+    known_as_dims,
+    known_is_better,
+)
 from compiler.ops.shape_values import analyse
 from compiler.ops.views import node_view, opset_of
 
@@ -67,15 +69,11 @@ class _Sweep(Pass):
 
     def _decompose(self, op: Op, view: View) -> Decomposition:
         known = self.known.get(op.key)
-        if known is not None and op.type.dtype in COMPILED and len(op.outputs) == 1:
-            names = view.context.names
+        names = view.context.names
+        if known is not None and known_is_better(op):
             return known_as_dims(op.key, known, op.type, names, op.origins)
-        return decompose_node(self._view(op, view), view.context.names)
+        return decompose_node(self._view(op, view), names)
 
     def _view(self, op: Op, view: View) -> NodeView:
-        def known(name: str) -> tuple[Dim, ...] | None:
-            found = self.known.get(name)
-            return view.known_dims(name) if found is None else found.elements
-
         params = view.context.params
-        return node_view(op, view.module, params, view.type, known, view.constant)
+        return node_view(op, view.module, params, view.type, self.known.get, view.constant)

@@ -26,7 +26,7 @@ from compiler.ir.names import Names
 from compiler.ir.types import Array, DType, ParamRef, Scalar, TensorType, attrs
 from compiler.ops.base import Unsupported
 from compiler.ops.decomposition import decompose_node
-from compiler.ops.views import node_view
+from compiler.ops.views import node_view, nothing_known
 
 from .base import Pass, Refusal, Rewrite, View
 
@@ -136,7 +136,7 @@ def _steps(op: Op, view: View) -> tuple[tuple[Op, ...], tuple[str, ...]]:
     if op.family != "onnx":
         return (op,), tuple(v.name for v in op.outputs)
     node = node_view(
-        op, view.module, view.context.params, view.type, view.known_dims, view.constant
+        op, view.module, view.context.params, view.type, nothing_known, view.constant
     )
     try:
         made = decompose_node(node, Names(op.operands))

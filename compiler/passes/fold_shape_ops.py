@@ -19,9 +19,8 @@ from compiler.ir.dims import format_dim
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
-from compiler.ir.types import COMPILED
-from compiler.ops.decomposition import known_as_dims
-from compiler.ops.rules import Known
+from compiler.ops.base import Known
+from compiler.ops.decomposition import known_as_dims, known_is_better
 from compiler.ops.shape_values import analyse
 
 from .base import Context, Pass, Refusal, Result, Rewrite, View, adopt_names
@@ -51,7 +50,7 @@ class _Sweep(Pass):
 
     def rewrite(self, op: Op, view: View) -> Rewrite | Refusal | None:
         known = self.known.get(op.key)
-        if known is None or op.kind in LEAVES or op.type.dtype not in COMPILED:
+        if known is None or op.kind in LEAVES or not known_is_better(op):
             return None
         origins = op.origins.union(
             *(p.origins for n in op.operands if n in self.known if (p := view.producer(n)))

@@ -78,6 +78,7 @@ class _Sweep:
     aliases: dict[str, Dim] = field(default_factory=dict[str, Dim])
     promised: frozenset[str] = field(init=False)
     bound: set[str] = field(init=False)
+    made: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
     noted: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,18 +101,12 @@ class _Sweep:
             Value(v.name, self.settle(op, v, dtype, shape))
             for v, (dtype, shape) in zip(op.outputs, told, strict=True)
         )
-        needed = list(view.guards)
-        for name in op.operands:
-            if name in self.walk.known:
-                needed += self.walk.known[name].guards
-        self.note(op, rule, found, needed, len(self.symbols) > symbols)
+        self.note(op, rule, found, view.guards, len(self.symbols) > symbols)
         self.walk.visit(replace(op, outputs=found))
 
     # ---- what the node tells
 
-    def infer(
-        self, op: Op, view: NodeView
-    ) -> tuple[str, list[Told]]:
+    def infer(self, op: Op, view: NodeView) -> tuple[str, list[Told]]:
         """Which rule told, and the types of the results as far as it knows them."""
         row = find(*operator_name(op))
         if row is not None:
@@ -186,11 +181,14 @@ class _Sweep:
         return tuple(whole)
 
     def new_symbol(self, value: str, axis: int) -> str:
-        name = f"{value}.{axis}"
-        while name in self.bound:
-            name += "'"
-        self.symbols.setdefault(name, Symbol(name))
-        return name
+        """The symbol of an extent that only data tell."""
+        if (value, axis) not in self.made:
+            name = f"{value}.{axis}"
+            while name in self.bound:
+                name += "'"
+            self.symbols.setdefault(name, Symbol(name))
+            self.made[value, axis] = name
+        return self.made[value, axis]
 
     # ---- what is wrong, and what must hold
 

@@ -23,7 +23,7 @@ def node_label(op: Op, module: Module) -> str:
 
 
 def break_parameters(op: Op, module: Module, reason: Unsupported) -> Parameters:
-    """What the event of a library step tells: the node, its operator, the reason and its details."""
+    """What the event of a library step tells: node, operator, reason, and the reason's details."""
     node = module.node(min(op.origins, default=()))
     told = {k: v for k, v in reason.parameters if k not in ("node", "op", "reason")}
     return parameters(

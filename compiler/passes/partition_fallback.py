@@ -18,9 +18,8 @@ from compiler.errors import ForceError, UnsupportedOperator
 from compiler.ir.edits import Event, Ops
 from compiler.ir.graph import Op, reads
 from compiler.ir.module import Module
-from compiler.ir.types import COMPILED
 from compiler.ops.base import Unsupported
-from compiler.ops.decomposition import why_not
+from compiler.ops.decomposition import known_is_better, why_not
 from compiler.ops.shape_values import Walk
 from compiler.ops.views import as_extern, operator_name, opset_of
 
@@ -51,7 +50,7 @@ class PartitionFallback(Pass):
         ops: list[Op] = []
         for at, op in enumerate(module.graph.ops):
             context.check()
-            known = walk.visit(op) is not None and op.type.dtype in COMPILED
+            known = walk.visit(op) is not None and known_is_better(op)
             reason: Unsupported | None = None
             if op.family == "onnx":
                 if self._forced(op):

@@ -18,7 +18,7 @@ from compiler.ir.dims import ONE, ZERO
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ops.shape import in_inference
-from compiler.ops.views import node_view, onnx_form, operator_name
+from compiler.ops.views import node_view, nothing_known, onnx_form, operator_name
 
 from .base import Pass, Refusal, Rewrite, View
 
@@ -98,7 +98,7 @@ def _node_gives_back(op: Op, node: Op, view: View) -> bool:
     if name == "Dropout":
         context = view.context
         return in_inference(
-            node_view(op, view.module, context.params, view.type, view.known_dims, view.constant)
+            node_view(op, view.module, context.params, view.type, nothing_known, view.constant)
         )
     return False
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -175,20 +175,21 @@ class _Node:
 def _load(value: str, model: bytes) -> _Node:
     try:
         from onnx import load_model_from_string
-        from onnx.reference import ReferenceEvaluator
+
+        from compiler.ir.interpret.onnx_ops import evaluator
     except ImportError as error:
         raise LibraryError(
             f"%{value} needs the ONNX reference evaluator, but onnx is not installed: "
             "pip install onnx"
         ) from error
     try:
-        evaluator = cast("_Evaluator", ReferenceEvaluator(load_model_from_string(model)))
+        made = evaluator(load_model_from_string(model))
     except Exception as error:
         raise LibraryError(
             f"the reference evaluator refuses the node that makes %{value}: {error}"
         ) from error
-    names = tuple(str(name) for name in evaluator.input_names)
-    return _Node(evaluator, names, threading.Lock())
+    names = tuple(str(name) for name in made.input_names)
+    return _Node(made, names, threading.Lock())
 
 
 def _to_onnx(array: Array, dtype: DType | None) -> Array:

@@ -19,8 +19,7 @@ from compiler.ir.dims import Symbol, dim
 from compiler.ir.graph import Graph, Op, Param, Value
 from compiler.ir.module import Module
 from compiler.ir.types import UNKNOWN, Array, DType, ParamRef, TensorType, attrs
-from compiler.ops.base import Unsupported
-from compiler.ops.rules import Known
+from compiler.ops.base import Known, Unsupported
 from compiler.ops.shape_values import Walk, analyse, shape_values
 from compiler.ops.table import OPERATORS, find
 from compiler.ops.views import as_extern, onnx_form, operator_name
@@ -205,6 +204,19 @@ def test_a_float_is_known_within_a_guard():
     (guard,) = analyse(module, context.params)["k"].guards
     assert guard.holds({"a": 1000, "b": 1000})
     assert not guard.holds({"a": 10000, "b": 1000})
+
+
+def test_reading_a_float_at_run_time_needs_no_guard():
+    steps: list[Step] = [("n", "Size x", {}), ("f", "Cast n", {"to": 1}), ("y", "Div x f", {})]
+    module, context = chain(steps, {}, 13)
+    walk = Walk(module, context.params, {"x": module.graph.inputs[0].type})
+    for op in module.graph.ops[:-1]:
+        walk.visit(op)
+    view = walk.view(module.graph.ops[-1])
+    row = find("", "Div")
+    assert row is not None
+    row.infer(view)
+    assert view.guards == []
 
 
 def test_integers_wrap_as_their_dtype_does():

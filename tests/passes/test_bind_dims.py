@@ -39,7 +39,7 @@ module @m
     %t = onnx.Add %x, %x : f32[8,n]  @[n0]
     %y = onnx.If %c {then_branch_region=0} () -> (%z) {
       %z = onnx.Neg %t : f32[17,n]  @[n1.0.0]
-    } : f32[(n)//2+4,4]  @[n1]
+    } : f32[(n//2)+4,4]  @[n1]
   }
 }
 '''

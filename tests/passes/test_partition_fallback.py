@@ -73,7 +73,8 @@ def test_an_operator_of_another_domain() -> None:
         partitioned(model([strange], [info("x", ["n"])], ["y"], domains={"com.example": 1}))
     error = caught.value
     assert isinstance(error, ModelError)
-    assert (error.node, error.domain, error.file) == ('#0 Strange "odd"', "com.example", "m.onnx")
+    assert error.node == '#0 com.example:Strange "odd"'
+    assert (error.domain, error.file) == ("com.example", "m.onnx")
 
 
 def test_an_operator_of_another_domain_inside_a_subgraph() -> None:
@@ -84,7 +85,8 @@ def test_an_operator_of_another_domain_inside_a_subgraph() -> None:
     )  # fmt: skip
     with pytest.raises(UnsupportedOperator) as caught:
         partitioned(proto)
-    assert caught.value.node == "#0.0.0 Strange" and caught.value.domain == "com.example"
+    assert caught.value.node == "#0.0.0 com.example:Strange"
+    assert caught.value.domain == "com.example"
 
 
 def test_an_operator_that_onnx_has_and_the_evaluator_lacks() -> None:

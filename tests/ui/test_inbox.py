@@ -35,7 +35,9 @@ def test_pins_are_read(text: str, pins: dict[str, int]) -> None:
     assert read_pins(text) == pins
 
 
-@pytest.mark.parametrize("text", ["batch", "batch=", "batch=x", "batch=-1", "a=1;b=2", "a=9999999999", ","])
+@pytest.mark.parametrize(
+    "text", ["batch", "batch=", "batch=x", "batch=-1", "a=1;b=2", "a=9999999999", ","]
+)
 def test_a_pin_that_cannot_be_read_is_named(text: str) -> None:
     refused = read_pins(text)
     assert isinstance(refused, Refused) and refused.message == "request.pin"
@@ -59,13 +61,26 @@ def test_a_sample_and_an_upload_are_files_and_anything_else_is_not() -> None:
 
 
 def test_a_compile_becomes_the_workers_request() -> None:
-    request = read({"kind": "compile", "model": "mlp", "pipeline": " default,-cse ", "numerics": "strict", "pin": "batch=8"})
+    request = read(
+        {
+            "kind": "compile",
+            "model": "mlp",
+            "pipeline": " default,-cse ",
+            "numerics": "strict",
+            "pin": "batch=8",
+        }
+    )
     assert not isinstance(request, Refused)
     assert request == {
         "command": "compile",
         "model": str(sample("mlp").path),
         "name": "mlp.onnx",
-        "options": {"pin": {"batch": 8}, "pipeline": "default,-cse", "numerics": "strict", "target": "cpu"},
+        "options": {
+            "pin": {"batch": 8},
+            "pipeline": "default,-cse",
+            "numerics": "strict",
+            "target": "cpu",
+        },
         "blobs": str(service().blobs.folder),
     }
 

@@ -40,7 +40,11 @@ def test_a_chain_runs_downwards_without_overlap() -> None:
     assert list(boxes) == list("abcd")
     for a, b in pairwise("abcd"):
         assert boxes[a]["y"] + boxes[a]["height"] < boxes[b]["y"]
-    assert [(e["source"], e["target"]) for e in placed["edges"]] == [("a", "b"), ("b", "c"), ("c", "d")]
+    assert [(e["source"], e["target"]) for e in placed["edges"]] == [
+        ("a", "b"),
+        ("b", "c"),
+        ("c", "d"),
+    ]
     whole = Box(key="", x=0, y=0, width=placed["width"], height=placed["height"], lines=[])
     assert all(inside(box, whole) for box in placed["nodes"])
 

@@ -12,7 +12,7 @@ import pytest
 
 from ui.supervisor import Job, Limits, Supervisor
 
-WORKER = '''
+WORKER = """
 import json, os, signal, sys, threading, time
 
 def say(**answer):
@@ -58,7 +58,7 @@ while True:
         say(id=id, event="error", error={"message": "model.truncated", "parameters": {}})
     else:
         say(id=id, event="result", pid=os.getpid(), compiled=request.get("kernels", 1))
-'''
+"""
 
 Make = Callable[..., Supervisor]
 

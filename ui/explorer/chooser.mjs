@@ -1,7 +1,7 @@
 // Choose a sample or upload a model, set options, compile.
 
 import { code, h } from "./dom.mjs";
-import { bytes, known, language, t } from "./text.mjs";
+import { alone, bytes, known, language, t } from "./text.mjs";
 
 /** The part of the page above the result. */
 export function chooser(state, act) {
@@ -114,7 +114,7 @@ export function problem(error) {
       file ? [t("problem.file"), " ", code(file)] : null,
       file && node ? " · " : null,
       node ? [t("problem.node"), " ", code(node)] : null) : null,
-    h("p", null, known(message) ? t(message, parameters) : text ?? message),
+    h("p", null, alone(known(message) ? t(message, parameters) : text ?? message)),
     h("p", { class: "problem-remedy" }, h("strong", null, t("problem.remedy"), " "),
       known(way) ? t(way, parameters) : remedy ?? t("problem.remedy.unknown")));
 }

@@ -37,9 +37,15 @@ export function t(message, parameters = {}) {
   });
 }
 
-/** A number: whole ones in full, others to four digits. */
+/** A sentence that stands alone: a capital letter at its start, a full stop at its end. */
+export function alone(text) {
+  const start = text.charAt(0).toLocaleUpperCase(current.language) + text.slice(1);
+  return /[.?:]$/.test(start) ? start : `${start}.`;
+}
+
+/** A number: to whole ones from 1,000 up, to four digits below. */
 export function number(value) {
-  if (Number.isInteger(value)) return numberFormat.format(value);
+  if (Number.isInteger(value) || Math.abs(value) >= 1000) return numberFormat.format(Math.round(value));
   return Math.abs(value) < 1e-3 ? scientific(value) : fourFormat.format(value);
 }
 

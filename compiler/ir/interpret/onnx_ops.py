@@ -9,7 +9,8 @@
     DequantizeLinear      before opset 19 it is missing
 
 The evaluator finds a class by its name, for every opset; where the opsets differ, the class looks
-up which one it runs under.
+up which one it runs under. Frontend and engine run the same; onnx is imported with this file, so
+both import it late.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TypeProto, helper
+from onnx import ModelProto, TypeProto, helper
+from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from compiler.ir.types import Array
+from ..types import Array
 
 Floats = npt.NDArray[np.floating]
 
@@ -259,6 +261,17 @@ CORRECTED: tuple[type[OpRun], ...] = (
 )  # fmt: skip
 
 
-def corrections(opset: int) -> list[type[OpRun]]:
-    """What is given to the reference evaluator as `new_ops`, for a model in `opset`."""
-    return [*CORRECTED, DequantizeLinear] if opset < 19 else list(CORRECTED)
+class Evaluator(Protocol):
+    """What is used of onnx's evaluator."""
+
+    @property
+    def input_names(self) -> Sequence[str]: ...
+
+    def run(self, output_names: None, feed_inputs: Mapping[str, object]) -> list[object]: ...
+
+
+def evaluator(model: ModelProto) -> Evaluator:
+    """onnx's evaluator of a model, with the corrections for its opset."""
+    opset = next((entry.version for entry in model.opset_import if not entry.domain), 1)
+    corrected = [*CORRECTED, DequantizeLinear] if opset < 19 else list(CORRECTED)
+    return cast(Evaluator, ReferenceEvaluator(model, new_ops=corrected))

@@ -1,0 +1,140 @@
+"""Divide once, multiply often.
+
+    for j { … x / z … }   with z the same for all j   ->   w = 1 / z;  for j { … x * w … }
+
+Inexact: x * (1/z) rounds twice where x / z rounds once, so the result may be off by one more unit
+in the last place. Not applied to a constant z (whose reciprocal the compiler of the source may
+know to be exact), nor to integers. Off in strict numerics.
+
+Teaches: a division costs as much as several multiplications, and a loop repeats what stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from compiler.ir.edits import Edit, Event, KernelEdit, apply, parameters
+from compiler.ir.loops import (
+    Acc,
+    Binary,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Let,
+    Ref,
+    Stmt,
+    expressions,
+    map_statements,
+    walk_expr,
+    walk_statements,
+)
+from compiler.ir.module import Module
+from compiler.ir.types import DType, Scalar
+from compiler.passes.base import Context, Pass, Result
+
+
+@dataclass(frozen=True)
+class HoistReciprocal(Pass):
+    """`hoist-reciprocal`: after `lower-loops`."""
+
+    name: ClassVar[str] = "hoist-reciprocal"
+    inexact: ClassVar[bool] = True
+    unit: ClassVar[str] = "kernels"
+    level: ClassVar[str] = "loops"
+    after: ClassVar[tuple[str, ...]] = ("lower-loops",)
+
+    def run(self, module: Module, context: Context) -> Result:
+        state = module
+        events: list[Event] = []
+        for kernel in module.kernels:
+            context.check()
+            new, divisors = hoist(kernel)
+            if not divisors:
+                continue
+            values = parameters(kernel=kernel.name, divisors=", ".join(divisors))
+            if context.strict:
+                events.append(Event("hoist", kernel.name, (), "hoist.strict", values))
+                continue
+            edits: tuple[Edit, ...] = (KernelEdit(kernel.name, new),)
+            state = apply(state, edits[0])
+            events.append(Event("hoist", kernel.name, edits, "hoist.done", values))
+        return Result(state, tuple(events))
+
+
+def hoist(kernel: Kernel) -> tuple[Kernel, list[str]]:
+    """The kernel with reciprocals hoisted, and the names of the divisors (none: unchanged)."""
+    taken = {s.name for s in walk_statements(kernel.body) if isinstance(s, Let | Acc)}
+    taken |= {a.name for a in kernel.args} | set(kernel.extents)
+    taken |= {s.axis for s in walk_statements(kernel.body) if isinstance(s, For)}
+    found: list[str] = []
+
+    def visit(body: tuple[Stmt, ...], outer: dict[str, DType]) -> tuple[Stmt, ...]:
+        """`outer`: float values defined in this body or around it, so far."""
+        scope = dict(outer)
+        out: list[Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, Let | Acc) and stmt.dtype.is_float:
+                scope[stmt.name] = stmt.dtype
+            if not isinstance(stmt, For):
+                out.append(stmt)
+                continue
+            inner = visit(stmt.body, scope)
+            if stmt.kind != "par":
+                for name in divisors(inner, scope):
+                    word = fresh(f"inv_{name}", taken)
+                    one = Const(Scalar.of(scope[name], 1))
+                    origins = origins_of(inner, name)
+                    out.append(Let(word, scope[name], Binary("div", one, Ref(name)), origins))
+                    inner = map_statements(inner, multiply_by(name, word))
+                    found.append(name)
+            out.append(replace(stmt, body=inner))
+        return tuple(out)
+
+    body = visit(kernel.body, {})
+    return (replace(kernel, body=body), found) if found else (kernel, [])
+
+
+def divisors(body: tuple[Stmt, ...], scope: dict[str, DType]) -> list[str]:
+    """Names from `scope` that expressions of the body divide by, in order."""
+    names = [
+        e.y.name
+        for stmt in walk_statements(body)
+        for root in expressions(stmt)
+        for e in walk_expr(root)
+        if isinstance(e, Binary) and e.function == "div" and isinstance(e.y, Ref)
+    ]
+    return [n for n in dict.fromkeys(names) if n in scope]
+
+
+def origins_of(body: tuple[Stmt, ...], name: str) -> frozenset[tuple[int, ...]]:
+    """Origins of the statements that divide by a name."""
+    found: frozenset[tuple[int, ...]] = frozenset()
+    for stmt in walk_statements(body):
+        for root in expressions(stmt):
+            if any(isinstance(e, Binary) and e.y == Ref(name) for e in walk_expr(root)):
+                found |= stmt.origins
+    return found
+
+
+def multiply_by(name: str, word: str) -> Callable[[Expr], Expr]:
+    """A division by `name` becomes a multiplication by `word`."""
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.function == "div" and e.y == Ref(name):
+            return Binary("mul", e.x, Ref(word))
+        return e
+
+    return change
+
+
+def fresh(word: str, taken: set[str]) -> str:
+    """`word`, or `word_2`, …: a name not in `taken`, which it joins."""
+    chosen, k = word, 1
+    while chosen in taken:
+        k += 1
+        chosen = f"{word}_{k}"
+    taken.add(chosen)
+    return chosen
