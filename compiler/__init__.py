@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compiler.errors import ModelError as ModelError
     from compiler.errors import PipelineError as PipelineError
     from compiler.errors import UnsupportedOperator as UnsupportedOperator
+    from compiler.frontend.load import OnnxModel as OnnxModel
     from compiler.frontend.load import load as load
     from compiler.measure.report import Report as Report
     from compiler.measure.report import measure as measure_model
@@ -36,6 +37,7 @@ _HOME = {
     "ModelError": ("compiler.errors", "ModelError"),
     "PipelineError": ("compiler.errors", "PipelineError"),
     "UnsupportedOperator": ("compiler.errors", "UnsupportedOperator"),
+    "OnnxModel": ("compiler.frontend.load", "OnnxModel"),
     "load": ("compiler.frontend.load", "load"),
     "Report": ("compiler.measure.report", "Report"),
     "measure_model": ("compiler.measure.report", "measure"),
@@ -43,8 +45,8 @@ _HOME = {
 }
 
 __all__ = [
-    "Built", "Cancelled", "CompilerError", "Engine", "GuardError", "ModelError", "PipelineError", "Report",
-    "UnsupportedOperator", "compile", "load", "measure_model",
+    "Built", "Cancelled", "CompilerError", "Engine", "GuardError", "ModelError", "OnnxModel",
+    "PipelineError", "Report", "UnsupportedOperator", "compile", "load", "measure_model",
 ]  # fmt: skip
 
 

@@ -210,6 +210,7 @@ def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
         library=library,
         texts=texts,
         about=about,
+        labels={n.position: f'{n.op} "{n.name}"' if n.name else n.op for n in module.nodes},
     )
 
 

@@ -36,12 +36,13 @@ from compiler.passes.order_steps import OrderSteps
 from compiler.passes.partition_fallback import PartitionFallback
 from compiler.passes.plan_memory import PlanMemory
 from compiler.passes.remove_noops import RemoveNoops
+from compiler.passes.stream_stores import StreamStores
 from compiler.trace import PassRecord
 
 PASSES: tuple[type[Pass], ...] = (
     Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, RemoveNoops,
-    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, HoistReciprocal, OrderSteps, PlanMemory,
-    Emit, Build,
+    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, HoistReciprocal, StreamStores, OrderSteps,
+    PlanMemory, Emit, Build,
 )  # fmt: skip
 """Every pass there is."""
 
@@ -50,13 +51,14 @@ Pipeline = tuple[Pass, ...]
 DEFAULT: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldConstants(), FoldShapeOps(),
     RemoveNoops(), Cse(), Dce(), Decompose(), FoldConstants(), RemoveNoops(), Cse(), Dce(), Fuse(),
-    LowerLoops(), CollapseAxes(), HoistReciprocal(), OrderSteps(), PlanMemory(), Emit(), Build(),
+    LowerLoops(), CollapseAxes(), HoistReciprocal(), StreamStores(), OrderSteps(), PlanMemory(),
+    Emit(), Build(),
 )  # fmt: skip
 
 OP_BY_OP: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldShapeOps(), Decompose(),
-    Fuse(by="origin"), LowerLoops(), CollapseAxes(), OrderSteps(), PlanMemory(share=False),
-    Emit(), Build(),
+    Fuse(by="origin"), LowerLoops(), CollapseAxes(), StreamStores(), OrderSteps(),
+    PlanMemory(share=False), Emit(), Build(),
 )  # fmt: skip
 """The baseline everywhere: no clean-up, one kernel an ONNX node, one buffer a value."""
 

@@ -20,15 +20,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import compiler
+from compiler.measure.report import explanation
 from compiler.snapshots import kernels, snapshot
 from compiler.trace import Json, PassRecord, count
 
+if TYPE_CHECKING:
+    from compiler import OnnxModel
+
 Request = Mapping[str, object]
+LONGEST = 1000
+"""Characters that are told of an error that is not the compiler's own."""
+
+
+class RequestError(Exception):
+    """A request that is not what docs/json.md says."""
 
 
 @dataclass
@@ -116,8 +126,10 @@ class Worker:
     def _compile(self, job: Job) -> dict[str, Json]:
         start = time.perf_counter()
         options = read_options(job.request)
+        model = load(job.request)
+        blobs = Blobs(Path(_text(job.request, "blobs")))
         built = compiler.compile(
-            compiler.load(_text(job.request, "model")),
+            model,
             target=options.target,
             pin=options.pin,
             pipeline=options.pipeline,
@@ -127,12 +139,11 @@ class Worker:
             progress=self._on_pass(job),
             cancel=job.cancel,
         )
-        blobs = Blobs(Path(_text(job.request, "blobs")))
         trace = built.trace
         made = list(kernels(trace.final, built.context.blobs.data))
         return {
             "event": "result",
-            "trace": blobs.put(trace.to_json()),
+            "trace": blobs.put({**trace.to_json(), **explanation(built)}),
             "snapshots": [blobs.put(snapshot(m)) for m in trace.snapshots()],
             "kernels": [blobs.put(k) for k in made],
             "compiled": len(trace.final.sources),
@@ -140,7 +151,25 @@ class Worker:
         }
 
     def _measure(self, job: Job) -> dict[str, Json]:
-        raise NotImplementedError
+        options = read_options(job.request)
+        report = compiler.measure_model(
+            load(job.request),
+            target=options.target,
+            pin=options.pin,
+            pipeline=options.pipeline,
+            numerics=options.numerics,
+            threads=options.threads,
+            sizes=options.sizes,
+            repetitions=options.repetitions,
+            seconds=options.seconds,
+            progress=self._on_pass(job),
+            cancel=job.cancel,
+        )
+        return {
+            "event": "result",
+            "report": report.to_json(),
+            "compiled": report.op_by_op.kernels + report.fused.kernels,
+        }
 
     def _on_pass(self, job: Job) -> Callable[[PassRecord | None, str, int, int], None]:
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
@@ -187,18 +216,18 @@ class Options:
 
 
 def read_options(request: Request) -> Options:
-    """The `options` of a request. ValueError names the one that is of a wrong kind."""
+    """The `options` of a request. RequestError names the one that is of a wrong kind."""
     options = _object("options", request.get("options"))
 
     def text(key: str) -> str | None:
         value = options.get(key)
         if value is not None and not isinstance(value, str):
-            raise ValueError(f"{key} is text, not {value!r}")
+            raise RequestError(f"{key} is text, not {value!r}")
         return value
 
     def integer(key: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{key} is a whole number, not {value!r}")
+            raise RequestError(f"{key} is a whole number, not {value!r}")
         return value
 
     def sizes(key: str) -> dict[str, int]:
@@ -209,7 +238,7 @@ def read_options(request: Request) -> Options:
         options.get(key) for key in ("threads", "repetitions", "seconds")
     )
     if seconds is not None and not isinstance(seconds, int | float):
-        raise ValueError(f"seconds is a number, not {seconds!r}")
+        raise RequestError(f"seconds is a number, not {seconds!r}")
     return Options(
         target=text("target") or "cpu",
         numerics=text("numerics") or "default",
@@ -222,18 +251,26 @@ def read_options(request: Request) -> Options:
     )
 
 
+def load(request: Request) -> OnnxModel:
+    """The model of a request, called what the request calls it. ModelError as `compiler.load`."""
+    path, name = _text(request, "model"), request.get("name")
+    if not isinstance(name, str) or not name:
+        return compiler.load(path)
+    return replace(compiler.load(path, name=name), name=Path(name).stem)
+
+
 def _object(key: str, value: object) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{key} is an object, not {value!r}")
+        raise RequestError(f"{key} is an object, not {value!r}")
     return cast(dict[str, object], value)
 
 
 def _text(request: Request, key: str) -> str:
     value = request.get(key)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} is missing")
+        raise RequestError(f"{key} is missing")
     return value
 
 
@@ -296,8 +333,10 @@ def error_json(error: Exception, request: Request) -> dict[str, Json]:
             "message": error.message, "parameters": values, "text": shown(error.problem),
             "file": shown(file), "node": node, "remedy": shown(error.remedy),
         }  # fmt: skip
+    if isinstance(error, RequestError):
+        return _malformed(str(error))
     message = "error.memory" if isinstance(error, MemoryError) else "error.internal"
-    text = shown(f"{type(error).__name__}: {error}")
+    text = shown(f"{type(error).__name__}: {error}"[:LONGEST])
     return {
         "message": message, "parameters": {"text": text}, "text": text, "file": "", "node": "",
         "remedy": "",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -57,8 +58,8 @@ def test_a_group_is_told_by_the_nodes_in_it() -> None:
 def test_edges_carry_the_bytes_of_their_value_over_the_symbols() -> None:
     found = snapshot(trace_of("five_op_chain").record("decompose").after)
     size = {e["value"]: e["bytes"] for e in rows(found["edges"])}
-    assert size["X"] == size["T1"] == size["Y"] == "4*cols*rows" or size["X"] == "4*rows*cols"
     assert size["X"] == size["T1"] == size["Y"]
+    assert sorted(str(size["X"]).split("*")) == ["4", "cols", "rows"]
 
 
 def test_the_empty_module_has_a_text_and_no_nodes() -> None:
@@ -79,8 +80,6 @@ def test_a_kernel_brings_its_tree_source_and_origins() -> None:
 
 
 def test_what_build_made_is_found_by_its_digest() -> None:
-    from dataclasses import replace
-
     module = trace_of("softmax_spelled_out").final
     (source,) = module.sources
     built = replace(source, artifacts=(("object", "o"), ("llvm", "l"), ("assembly", "gone")))

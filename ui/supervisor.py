@@ -21,6 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            start_new_session=True,
         )
         self.answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         """Answers in order; None after the last, when the process is gone."""
@@ -125,6 +127,9 @@ class Worker:
         return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def kill(self) -> None:
+        """End the process and those that it started (a cold start is measured in new ones)."""
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
 

@@ -11,8 +11,10 @@ say where the elements lie and what has happened to them. The notes of one run s
     set = line mod sets;  a hit moves the line to the front (least recently used goes first);
     a miss reads the line, and writes back the one it replaces where that is dirty
 
-Stores allocate, as on every CPU of today: a line is read before it is written. Lines are numbered
-by the addresses that the notes state, not by where the arrays happen to lie.
+Stores allocate, as on every CPU of today: a line is read before it is written. Only a row that is
+streamed past the cache is not: its lines go to memory, and leave the cache. Staging is taken at its
+word, the row is always made apart and then copied: so counts are those of the loop tree at every
+size. Lines are numbered by the addresses that the notes state, not by where arrays happen to lie.
 
 Teaches: the bytes that a program touches and those that memory must move are two numbers.
 """
@@ -124,11 +126,32 @@ def _access() -> Any:
 
 
 @functools.cache
+def _pass_by() -> Any:
+    """`pass_by(cache address, line)`: a whole line is written to memory, not to the cache."""
+    words = _vocabulary(True, "poly")
+    pointer, load, store, i64, u64 = (words[n] for n in ("pointer", "load", "store", "i64", "u64"))
+
+    @njit(types.void(types.int64, types.int64), error_model="numpy")
+    def pass_by(cache, line):
+        state = pointer(cache, i64)
+        store(state, u64(WRITTEN_BACK), load(state, u64(WRITTEN_BACK)) + 1)
+        ways = load(state, u64(WAYS))
+        at = CACHE_HEADER + 2 * ways * (line % load(state, u64(SETS)))
+        for _ in range(ways):
+            if load(state, u64(at)) >> 1 == line:
+                store(state, u64(at), i64(-1))
+                store(state, u64(at + 1), i64(0))
+            at += 2
+
+    return pass_by
+
+
+@functools.cache
 def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
     words = _vocabulary(strict, math)
     raw_pointer, raw_load, raw_store = words["pointer"], words["load"], words["store"]
     i64, u8, u64 = words["i64"], words["u8"], words["u64"]
-    access = _access()
+    access, pass_by = _access(), _pass_by()
 
     # A buffer is a pair: the typed address of its elements, and that of its note.
 
@@ -138,9 +161,12 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         return raw_pointer(raw_load(note, u64(DATA)), dtype), note
 
     @njit(error_model="numpy")
+    def byte(note, at):
+        return raw_load(note, u64(BASE)) + i64(at) * raw_load(note, u64(ITEMSIZE))
+
+    @njit(error_model="numpy")
     def look(note, at, store):
-        place = raw_load(note, u64(BASE)) + i64(at) * raw_load(note, u64(ITEMSIZE))
-        mark = 2 * (place // CACHE_LINE) + store
+        mark = 2 * (byte(note, at) // CACHE_LINE) + store
         last = raw_load(note, u64(LAST))
         if mark != last and mark | 1 != last:
             raw_store(note, u64(LAST), mark)
@@ -151,26 +177,62 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         raw_store(note, u64(word), raw_load(note, u64(word)) + 1)
 
     @njit(error_model="numpy")
-    def load(buffer, at):
-        elements, note = buffer
+    def note_load(note, at):
         add_one(note, LOADS)
         seen = raw_pointer(raw_load(note, u64(MAP)), u8)
         if raw_load(seen, at) == u8(0):
             raw_store(seen, at, u8(_READ))
             add_one(note, FIRST_READS)
-        look(note, at, 0)
-        return raw_load(elements, at)
 
     @njit(error_model="numpy")
-    def store(buffer, at, value):
-        elements, note = buffer
+    def note_store(note, at):
         add_one(note, STORES)
         seen = raw_pointer(raw_load(note, u64(MAP)), u8)
         before = raw_load(seen, at)
         if before & u8(_STORED) == 0:
             raw_store(seen, at, u8(before | u8(_STORED)))
             add_one(note, FIRST_STORES)
+
+    @njit(error_model="numpy")
+    def load(buffer, at):
+        elements, note = buffer
+        note_load(note, at)
+        look(note, at, 0)
+        return raw_load(elements, at)
+
+    @njit(error_model="numpy")
+    def store(buffer, at, value):
+        elements, note = buffer
+        note_store(note, at)
         look(note, at, 1)
         raw_store(elements, at, value)
 
-    return {**words, "pointer": pointer, "load": load, "store": store}
+    @njit(error_model="numpy")
+    def staging(row, y, at, wide):
+        return row
+
+    @njit(error_model="numpy")
+    def stream(y, at, row, count, wide):
+        elements, note = y
+        for k in range(count):
+            note_store(note, at + k)
+            raw_store(elements, at + k, load(row, k))
+        if count == u64(0):
+            return
+        cache = raw_load(note, u64(CACHE))
+        start, stop = byte(note, at), byte(note, at + count)
+        for line in range(start // CACHE_LINE, (stop - 1) // CACHE_LINE + 1):
+            whole = line * CACHE_LINE >= start and (line + 1) * CACHE_LINE <= stop
+            if wide and whole:
+                pass_by(cache, line)
+            else:
+                access(cache, 2 * line + 1)
+
+    @njit(error_model="numpy")
+    def stream_end(wide):
+        pass
+
+    return {
+        **words, "pointer": pointer, "load": load, "store": store, "staging": staging,
+        "stream": stream, "stream_end": stream_end,
+    }  # fmt: skip

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.dims import ONE, Dim, FloorDiv
+from compiler.ir.dims import ONE, ZERO, Dim, FloorDiv, product
 from compiler.ir.loops import (
     COMPARE,
     Acc,
@@ -49,6 +49,12 @@ WORDS = {DType.bool: "b1"}
 """Element types whose name in source is not their name in text."""
 
 RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+WIDE = 1 << 22
+"""Elements of an output from which on its rows are written past the cache: 16 MiB of float32."""
+
+LONGEST_ROW = 1 << 14
+"""Elements of a row that is still worth keeping apart: it must stay in the second-level cache."""
+
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
 EXTREMES = {"max": "maximum", "min": "minimum"}
@@ -138,6 +144,7 @@ class _Emitter:
         self.dtypes: dict[str, DType] = {}
         self.shapes = {a.name: a.type.dims for a in kernel.args}
         self.elements = {a.name: a.type.element for a in kernel.args}
+        self.streams = streams(kernel)
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -178,36 +185,40 @@ class _Emitter:
             case Load(buffer, indices):
                 return f"load({buffer}, {address_text(indices, self.shapes[buffer])})"
             case Unary("not", x):
-                return f"logical_not({self.expr(x)})"
+                return f"logical_not({self.bare(x)})"
             case Unary(function, x):
-                return f"{function}({self.expr(x)})"
+                return f"{function}({self.bare(x)})"
             case Binary(function, x, y):
                 return self.binary(function, self.expr(x), self.expr(y), self.dtype(x))
             case Select(c, x, y):
-                return f"select({self.expr(c)}, {self.expr(x)}, {self.expr(y)})"
+                return f"select({self.bare(c)}, {self.bare(x)}, {self.bare(y)})"
             case Cast(dtype, x):
-                return f"{word(dtype)}({self.expr(x)})"
+                return f"{word(dtype)}({self.bare(x)})"
+
+    def bare(self, e: Expr) -> str:
+        """An expression where no operator stands beside it."""
+        return unwrap(self.expr(e))
 
     def binary(self, function: str, x: str, y: str, dtype: DType) -> str:
         if function in RELATIONS:
             return f"({x} {RELATIONS[function]} {y})"
         if function in LOGIC:
-            return f"{LOGIC[function]}({x}, {y})"
+            return call(LOGIC[function], x, y)
         if function in EXTREMES:
-            return f"{EXTREMES[function]}({x}, {y})"
+            return call(EXTREMES[function], x, y)
         if function in ARITHMETIC:
             text = f"({x} {ARITHMETIC[function]} {y})"
             return text if dtype.is_float else f"{word(dtype)}{text}"
         if function == "div":
-            return f"({x} / {y})" if dtype.is_float else f"truncdiv({x}, {y})"
+            return f"({x} / {y})" if dtype.is_float else call("truncdiv", x, y)
         if function == "mod":
-            return f"fmod({x}, {y})" if dtype.is_float else f"mod({x}, {y})"
-        return f"{function}({x}, {y})"
+            return call("fmod" if dtype.is_float else "mod", x, y)
+        return call(function, x, y)
 
     def update(self, stmt: Update, in_reduction: bool) -> str:
         dtype, value = self.dtypes[stmt.name], self.expr(stmt.value)
         if in_reduction and dtype.is_float:
-            return f"{stmt.function}_reassoc({stmt.name}, {value})"
+            return call(f"{stmt.function}_reassoc", stmt.name, value)
         return unwrap(self.binary(stmt.function, stmt.name, value, dtype))
 
     # ---- statements
@@ -220,6 +231,12 @@ class _Emitter:
         for k, stmt in enumerate(body):
             at = (*path, k)
             match stmt:
+                case For(kind="stream"):
+                    store, row = stream_of(stmt)
+                    start = self.row_start(store)
+                    count = index_text(stmt.extent)
+                    text = f"stream({store.buffer}, {start}, {row}, {count}, wide_{store.buffer})"
+                    self.statement(depth, text, stmt, at)
                 case For():
                     head = f"for {stmt.axis} in range({index_text(stmt.extent)}):"
                     self.statement(depth, head, stmt, at)
@@ -243,6 +260,17 @@ class _Emitter:
                     self.statement(depth, f"if {unwrap(self.expr(stmt.condition))}:", stmt, at)
                     self.body(stmt.body, depth + 1, at, reduction)
 
+    def row_start(self, store: Store) -> str:
+        """The position of a streamed row's first element."""
+        return address_text((*store.indices[:-1], ZERO), self.shapes[store.buffer])
+
+    def staging(self, depth: int) -> None:
+        """Where each streamed row is written: apart in scratch, or at once in its place."""
+        for row, store in self.streams.items():
+            y = store.buffer
+            text = f"{row} = staging({row}_own, {y}, {self.row_start(store)}, wide_{y})"
+            self.line(depth, text)
+
     def header(self, name: str) -> None:
         kernel = self.kernel
         self.line(0, f"def {name}(params, worker, lo, hi):")
@@ -255,8 +283,15 @@ class _Emitter:
             if arg.mode == "scratch":
                 where += f" + i64(worker) * params[{stride}]"
                 stride += 1
-            self.line(1, f"{arg.name} = pointer({where}, {word(arg.type.element)})")
+            own = f"{arg.name}_own" if arg.name in self.streams else arg.name
+            self.line(1, f"{own} = pointer({where}, {word(arg.type.element)})")
             slot += 1
+        for store in self.streams.values():
+            shape = self.shapes[store.buffer]
+            size = index_text(product(shape))
+            many = f"{size} >= u64({WIDE})"
+            short = f"{index_text(shape[-1])} <= u64({LONGEST_ROW})"
+            self.line(1, f"wide_{store.buffer} = logical_and({many}, {short})")
 
     def emit(self, name: str) -> Emitted:
         self.header(name)
@@ -266,6 +301,7 @@ class _Emitter:
             self.body(body, 1, (), False)
         elif len(loops) == 1:
             self.statement(1, f"for {loops[0].axis} in range(lo, hi):", loops[0], (0,))
+            self.staging(2)
             self.body(body, 2, path, False)
         else:
             self.statement(1, "for flat in range(lo, hi):", loops[0], (0,))
@@ -279,8 +315,31 @@ class _Emitter:
                 self.statement(2, f"{loop.axis} = {rest} % {extent}", loop, path[: k + 1])
                 self.line(2, f"rest{k} = {rest} // {extent}")
                 rest = f"rest{k}"
+            self.staging(2)
             self.body(body, 2, path, False)
+        for store in self.streams.values():
+            self.line(1, f"stream_end(wide_{store.buffer})")
         return Emitted("\n".join(self.lines) + "\n", tuple(self.map))
+
+
+def call(function: str, *arguments: str) -> str:
+    return f"{function}({', '.join(unwrap(a) for a in arguments)})"
+
+
+def stream_of(loop: For) -> tuple[Store, str]:
+    """The store of a `stream` loop and the scratch row it reads. ValueError for another shape."""
+    match loop.body:
+        case (Store(value=Load(row, _)) as store,):
+            return store, row
+        case _:
+            raise ValueError(f"a stream loop over {loop.axis} copies a row and does nothing else")
+
+
+def streams(kernel: Kernel) -> dict[str, Store]:
+    """scratch row -> the store that streams it to its output."""
+    _, body = kernel.parallel()
+    found = (stream_of(s) for s in body if isinstance(s, For) and s.kind == "stream")
+    return {row: store for store, row in found}
 
 
 def unwrap(text: str) -> str:

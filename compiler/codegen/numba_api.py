@@ -18,6 +18,10 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     extent(params, k)                 the number in slot k, as u64
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
     store(y, index, value)            value must have the type that a load gives; b1 as 0 or 1
+    staging(row, y, index, wide)      where to write a row of y: `row` if wide, else y + index
+    stream(y, index, row, n, wide)    if wide: copy row[0:n] to y[index:index+n] with stores that
+                                      do not read the lines they write; else nothing (f32 only)
+    stream_end(wide)                  makes such stores visible to other threads
     select(c, a, b)                   a where c, else b; both of one type, both computed
     maximum(a, b)  minimum(a, b)      NaN if either is NaN; -0 below 0
     add_reassoc(acc, v)               acc + v for an accumulator, mul_reassoc acc * v: in default
@@ -62,6 +66,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import cfunc, types
+from numba.core import cgutils
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic
 
@@ -234,7 +239,13 @@ def _operation(name: str, arity: int, rule: _Rule) -> Any:
     def typing_3(context: Any, a: Any, b: Any, c: Any) -> Any:
         return typing(a, b, c)
 
-    chosen = (typing_1, typing_2, typing_3)[arity - 1]
+    def typing_4(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        return typing(a, b, c, d)
+
+    def typing_5(context: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        return typing(a, b, c, d, e)
+
+    chosen = (typing_1, typing_2, typing_3, typing_4, typing_5)[arity - 1]
     chosen.__name__ = chosen.__qualname__ = name
     return intrinsic(chosen)
 
@@ -392,6 +403,72 @@ def _store(pointer: Any, index: Any, value: Any) -> Any:
         builder.store(stored, _place(builder, base, at, dtype.storage))
 
     return types.void, (pointer, types.uint64, value), emit
+
+
+_LANES, _LINE = 16, 64
+"""Elements of one streaming store, and the bytes it is aligned to."""
+
+_ROW = types.CPointer(types.float32)
+
+
+def _staging(row: Any, y: Any, index: Any, wide: Any) -> Any:
+    if row != _ROW or y != _ROW or not _is_integer(index) or wide != types.boolean:
+        return None
+
+    def emit(builder: Any, own: Any, base: Any, at: Any, apart: Any) -> Any:
+        return builder.select(apart, own, _place(builder, base, at, _FLOAT))
+
+    return _ROW, (row, y, types.uint64, wide), emit
+
+
+def _stream(y: Any, index: Any, row: Any, count: Any, wide: Any) -> Any:
+    if row != _ROW or y != _ROW or wide != types.boolean:
+        return None
+
+    def emit(builder: Any, base: Any, at: Any, own: Any, n: Any, apart: Any) -> None:
+        with builder.if_then(apart):
+            _write_past_cache(builder, _place(builder, base, at, _FLOAT), own, n)
+
+    return types.void, (y, types.uint64, row, types.uint64, wide), emit
+
+
+def _write_past_cache(builder: Any, target: Any, source: Any, n: Any) -> None:
+    """n floats from `source` to `target`: single ones up to a line, whole lines, the rest."""
+
+    def number(value: int) -> Any:
+        return ir.Constant(_I64, value)
+
+    def at(base: Any, offset: Any) -> Any:
+        return builder.gep(base, [offset], inbounds=True)
+
+    def copy(first: Any, last: Any) -> None:
+        with cgutils.for_range_slice(builder, first, last, number(1)) as (k, _):
+            builder.store(builder.load(at(source, k)), at(target, k))
+
+    misfit = builder.and_(builder.neg(builder.ptrtoint(target, _I64)), number(_LINE - 1))
+    gap = builder.lshr(misfit, number(2))
+    head = builder.select(builder.icmp_unsigned("<", gap, n), gap, n)
+    lines = builder.lshr(builder.sub(n, head), number(4))
+    tail = builder.add(head, builder.mul(lines, number(_LANES)))
+    copy(number(0), head)
+    hint = builder.module.add_metadata([ir.Constant(_I32, 1)])
+    vector = ir.VectorType(_FLOAT, _LANES).as_pointer()
+    with cgutils.for_range_slice(builder, head, tail, number(_LANES)) as (k, _):
+        line = builder.load(builder.bitcast(at(source, k), vector), align=4)
+        store = builder.store(line, builder.bitcast(at(target, k), vector), align=_LINE)
+        store.set_metadata("nontemporal", hint)
+    copy(tail, n)
+
+
+def _stream_end(wide: Any) -> Any:
+    if wide != types.boolean:
+        return None
+
+    def emit(builder: Any, apart: Any) -> None:
+        with builder.if_then(apart):
+            builder.fence("seq_cst")
+
+    return types.void, (wide,), emit
 
 
 def _decode(builder: Any, stored: Any, dtype: _DType) -> Any:
@@ -752,6 +829,9 @@ def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
         "extent": (2, _extent),
         "load": (2, _load),
         "store": (3, _store),
+        "staging": (4, _staging),
+        "stream": (5, _stream),
+        "stream_end": (1, _stream_end),
         "select": (3, _select),
         "maximum": (2, _extreme("llvm.maximum", ">", any_zero=False)),
         "minimum": (2, _extreme("llvm.minimum", "<", any_zero=False)),

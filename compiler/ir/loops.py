@@ -96,12 +96,16 @@ TRANSCENDENTAL = frozenset({"cos", "erf", "exp", "log", "pow", "sigmoid", "sin",
 
 # ---- statements --------------------------------------------------------------------------------
 
-AXIS_KINDS = ("par", "seq", "red", "vec", "block", "warp", "lane")
+AXIS_KINDS = ("par", "seq", "red", "vec", "stream", "block", "warp", "lane")
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`kind` is one of `AXIS_KINDS`; the axis runs from 0 to `extent - 1`."""
+    """`kind` is one of `AXIS_KINDS`; the axis runs from 0 to `extent - 1`.
+
+    A `stream` loop copies a finished row from scratch to its place in an output, past the cache
+    where that pays.
+    """
 
     kind: str
     axis: str

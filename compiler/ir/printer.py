@@ -81,7 +81,7 @@ HEADS: Mapping[str, tuple[str, type[Scalar] | type[ParamRef] | type[KernelRef]]]
 DTYPES: Mapping[str, DType] = {d.value: d for d in DType}
 LITERALS = frozenset({"inf", "nan", "true", "false"})
 KEYWORDS = LITERALS | {
-    "par", "seq", "red", "vec", "block", "warp", "lane", "let", "acc", "store", "if",
+    "par", "seq", "red", "vec", "stream", "block", "warp", "lane", "let", "acc", "store", "if",
     "load", "index",
 }  # fmt: skip
 """Words that a `let` or an accumulator of the same name is quoted for."""

@@ -6,7 +6,7 @@ import datetime
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,7 +18,7 @@ LIBRARIES = ("numpy", "numba", "llvmlite", "onnx", "onnxruntime", "torch")
 @dataclass(frozen=True)
 class Conditions:
     """What a run was measured under. `fallback` says in plain words why a CPU ran it, if a GPU
-    was asked for."""
+    was asked for; `notes` are further conditions, by name."""
 
     device: str
     threads: int
@@ -29,10 +29,13 @@ class Conditions:
     cache: str = "warm"
     concurrency: int = 1
     fallback: str = ""
+    target: str = "cpu"
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_json(self) -> dict[str, Json]:
         return {
             "device": self.device,
+            "target": self.target,
             "cpu": cpu_name(),
             "cores": os.cpu_count() or 1,
             "threads": self.threads,
@@ -45,6 +48,7 @@ class Conditions:
             "versions": dict(versions()),
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "fallback": self.fallback,
+            **self.notes,
         }
 
 

@@ -19,13 +19,11 @@ from compiler.ir.dims import Dim, dim
 from compiler.ir.edits import Edit, Event, KernelEdit, Ops, apply, parameters
 from compiler.ir.graph import Op
 from compiler.ir.loops import (
-    Acc,
     Arg,
     Expr,
     For,
     Index,
     Kernel,
-    Let,
     Load,
     Stmt,
     Store,
@@ -37,6 +35,7 @@ from compiler.ir.loops import (
 from compiler.ir.module import Module
 from compiler.ir.types import KernelRef, attrs
 from compiler.passes.base import Context, Pass, Result
+from compiler.passes.hoist_reciprocal import names_of
 
 KINDS = {("par", "par"): "par", ("par", "vec"): "par", ("red", "red"): "red",
          ("seq", "seq"): "seq", ("seq", "vec"): "vec"}  # fmt: skip
@@ -174,7 +173,7 @@ def bars(kernel: Kernel, outer: For, inner: For) -> str | None:
 def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
     """The kernel over one axis `outer.axis` of extent r*c, and the launch that says so."""
     i = dim(outer.axis)
-    taken = {*kernel.extents, *(a.name for a in kernel.args), *names_in(kernel.body)}
+    taken = names_of(kernel)
     name = next(n for n in ("n", *(f"n{k}" for k in range(2, 99))) if n not in taken)
     extent = dim(name)
     place = {
@@ -222,17 +221,6 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
     attributes = attrs(kernel=KernelRef(kernel.name), **{n: numbers[n] for n in extents})
     axes = f"{outer.axis}·{inner.axis}"
     return Merged(new, replace(launch, attrs=attributes), axes)
-
-
-def names_in(body: tuple[Stmt, ...]) -> set[str]:
-    """Axes and variables of a body."""
-    found: set[str] = set()
-    for stmt in walk_statements(body):
-        if isinstance(stmt, For):
-            found.add(stmt.axis)
-        elif isinstance(stmt, Let | Acc):
-            found.add(stmt.name)
-    return found
 
 
 def used_extents(body: tuple[Stmt, ...], args: tuple[Arg, ...]) -> set[str]:

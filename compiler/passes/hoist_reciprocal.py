@@ -66,9 +66,7 @@ class HoistReciprocal(Pass):
 
 def hoist(kernel: Kernel) -> tuple[Kernel, list[str]]:
     """The kernel with reciprocals hoisted, and the names of the divisors (none: unchanged)."""
-    taken = {s.name for s in walk_statements(kernel.body) if isinstance(s, Let | Acc)}
-    taken |= {a.name for a in kernel.args} | set(kernel.extents)
-    taken |= {s.axis for s in walk_statements(kernel.body) if isinstance(s, For)}
+    taken = names_of(kernel)
     found: list[str] = []
 
     def visit(body: tuple[Stmt, ...], outer: dict[str, DType]) -> tuple[Stmt, ...]:
@@ -128,6 +126,13 @@ def multiply_by(name: str, word: str) -> Callable[[Expr], Expr]:
         return e
 
     return change
+
+
+def names_of(kernel: Kernel) -> set[str]:
+    """Every name that a kernel uses: arguments, extents, axes, variables."""
+    taken = {s.name for s in walk_statements(kernel.body) if isinstance(s, Let | Acc)}
+    taken |= {a.name for a in kernel.args} | set(kernel.extents)
+    return taken | {s.axis for s in walk_statements(kernel.body) if isinstance(s, For)}
 
 
 def fresh(word: str, taken: set[str]) -> str:

@@ -14,12 +14,12 @@ export function table(caption, head, rows) {
 
 /** Bars with their value in words; the table behind them says the same. */
 export function bars(label, rows) {
-  const most = Math.max(...rows.map((row) => row.value), 1e-12);
+  const most = Math.max(...rows.map((row) => row.value ?? 0), 1e-12);
   return h("div", { class: "bars", role: "img", "aria-label":
     `${label}: ${rows.map((row) => `${row.name} ${row.text}`).join("; ")}` },
     rows.map((row) => h("div", { class: "bar-row" },
       h("span", { class: "bar-name" }, row.name),
       h("span", { class: "bar-track" },
-        h("span", { class: `bar ${row.kind}`, style: `width:${(100 * row.value / most).toFixed(2)}%` })),
+        row.value === null ? null : h("span", { class: `bar ${row.kind}`, style: `width:${(100 * row.value / most).toFixed(2)}%` })),
       h("span", { class: "bar-text" }, row.text))));
 }

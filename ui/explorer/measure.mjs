@@ -104,10 +104,12 @@ function traffic(r) {
   return part("part-bytes", t("measure.bytes"),
     h("p", { class: "hint" }, t("measure.bytes.hint")),
     there.map((w) => bars(t(`word.${w}`), BUILT.map((k) => ({
-      name: `${t(`word.${w}`)}, ${t(`run.${k}`)}`, kind: k, value: r.bytes[k][w] ?? 0, text: bytes(r.bytes[k][w]) })))),
+      name: `${t(`word.${w}`)}, ${t(`run.${k}`)}`, kind: k, value: r.bytes[k][w], text: bytes(r.bytes[k][w]) })))),
     table(t("measure.bytes"), [t("measure.run"), ...WORDS.map((w) => t(`word.${w}`)), t("measure.bandwidth")],
-      BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => exact(r.bytes[k][w])), percent(r.bandwidth?.[k])])),
+      BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => exact(r.bytes[k][w])), percent(r.bandwidth[k])])),
     h("dl", { class: "words" }, WORDS.map((w) => [h("dt", null, t(`word.${w}`)), h("dd", null, t(`word.${w}.means`))])),
+    r.bandwidth.copies ? h("p", null, t("measure.copies"), Object.entries(r.bandwidth.copies).map(([name, rate]) =>
+      [" ", code(name), " ", t("figure.rate", { n: number(rate / 1e9) }), ";"])) : null,
     r.floor_formula ? h("p", null, t("measure.formula"), BUILT.map((k) => [" ", t(`run.${k}`), " ", code(r.floor_formula[k]), ";"])) : null);
 }
 
@@ -128,26 +130,34 @@ function accuracy(r) {
   return part("part-error", t("measure.error"),
     h("p", { class: "hint" }, t("measure.error.hint")),
     table(t("measure.error"), [t("measure.run"), ...["max_abs", "max_rel", "norm_rel", "share_above", "allclose"].map((k) => t(`accuracy.${k}`))],
-      BUILT.filter((k) => r.error[k]).map((k) => {
+      BUILT.filter((k) => r.error[k] !== null).map((k) => {
         const e = r.error[k];
         return [t(`run.${k}`), scientific(e.max_abs), scientific(e.max_rel), scientific(e.norm_rel), percent(e.share_above),
           t(e.allclose ? "answer.yes" : "answer.no")];
       })));
 }
 
-const PHASES = ["import", "passes", "emit", "compile", "link", "first_run", "total"];
+const PHASES = ["import", "load", "passes", "emit", "compile", "link", "first_run", "total"];
+
+function phaseRows(times) {
+  return PHASES.filter((k) => typeof times?.[k] === "number").map((k) => [t(`phase.${k}`), duration(times[k])]);
+}
 
 function coldStart(r) {
-  const found = PHASES.filter((k) => r.cold_start[k] !== undefined && r.cold_start[k] !== null);
+  const times = r.cold_start;
+  const found = PHASES.filter((k) => typeof times[k] === "number" && k !== "total");
+  if (found.length === 0) return part("part-cold", t("measure.cold"), h("p", null, t("measure.cold.none")), times.failed ? code(times.failed) : null);
+  const head = [t("measure.phase"), t("measure.time")];
   return part("part-cold", t("measure.cold"),
-    bars(t("measure.cold"), found.filter((k) => k !== "total").map((k) => ({
-      name: t(`phase.${k}`), kind: "fused", value: r.cold_start[k], text: duration(r.cold_start[k]) }))),
-    behind(table(t("measure.cold"), [t("measure.phase"), t("measure.time")],
-      found.map((k) => [t(`phase.${k}`), duration(r.cold_start[k])]))));
+    h("p", { class: "hint" }, t("measure.cold.hint")),
+    bars(t("measure.cold"), found.map((k) => ({
+      name: t(`phase.${k}`), kind: "fused", value: times[k], text: duration(times[k]) }))),
+    behind(table(t("measure.cold"), head, phaseRows(times)),
+      times.load ? table(t("measure.cold.load"), head, phaseRows(times.load)) : null));
 }
 
 function memory(r) {
-  const keys = ["naive", "peak", "lower_bound"].filter((k) => r.memory[k] !== undefined);
+  const keys = ["naive", "peak", "lower_bound"];
   return part("part-memory", t("measure.memory"),
     h("p", { class: "hint" }, t("measure.memory.hint")),
     bars(t("measure.memory"), keys.map((k) => ({ name: t(`memory.${k}`), kind: "fused", value: r.memory[k], text: bytes(r.memory[k]) }))),
@@ -158,15 +168,19 @@ function memory(r) {
 function steps(r) {
   if (!r.per_kernel) return null;
   const rows = BUILT.flatMap((k) => (r.per_kernel[k] ?? []).map((step) => [
-    code(step.name), t(`run.${k}`), code(step.kind), bytes(step.floor), bytes(step.touched), code((step.origins ?? []).join(" "))]));
+    code(step.name), t(`run.${k}`), code(step.kind), duration(step.p50), bytes(step.floor), bytes(step.touched), bytes(step.simulated), code((step.origins ?? []).join(" "))]));
   return part("part-steps", t("measure.steps"),
+    h("p", { class: "hint" }, t("measure.steps.hint")),
     behind(table(t("measure.steps"),
-      [t("measure.step"), t("measure.run"), t("measure.kind"), t("word.floor"), t("word.touched"), t("measure.origins")], rows)));
+      [t("measure.step"), t("measure.run"), t("measure.kind"), t("measure.step.time"), t("word.floor"), t("word.touched"), t("word.simulated"), t("measure.origins")], rows)));
 }
 
 // ---- conditions ----------------------------------------------------------------------------------
 
-const CONDITIONS = ["device", "cpu", "target", "threads", "dtype", "sizes", "warmups", "repetitions", "cache", "concurrency", "versions", "date", "fallback"];
+const CONDITIONS = [
+  "device", "cpu", "cores", "threads", "target", "dtype", "numerics", "sizes", "inputs", "warmups", "repetitions",
+  "cache", "concurrency", "reference", "memory", "cache_model", "versions", "date", "fallback",
+];
 
 function card(c) {
   return h("aside", { class: "conditions", "aria-labelledby": "conditions-title" },

@@ -35,7 +35,7 @@ export function panes(state, act) {
     texts.forEach((host, side) => replace(host, lines(snapshotsNow[side].lines, marks[side], state.onlyChanges)));
     for (const host of texts) {
       const first = host.querySelector(".line.added, .line.removed, .line.changed");
-      host.scrollTop = first ? Math.max(0, first.offsetTop - host.offsetTop - 40) : 0;
+      host.scrollTop = first ? Math.max(0, first.offsetTop - 40) : 0;
     }
   }
 

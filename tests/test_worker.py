@@ -1,0 +1,246 @@
+"""The worker's protocol: JSON lines in, JSON lines out, whatever the lines hold."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from compiler.errors import ModelError
+from compiler.worker import Worker, error_json, finite, read_options
+from sample_models import sample
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Client:
+    """A worker behind pipes, in a thread of this process."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        answers_read, answers_write = os.pipe()
+        self.requests = os.fdopen(write, "w", encoding="utf-8")
+        self._in = os.fdopen(read, encoding="utf-8")
+        self._out = os.fdopen(answers_write, "w", encoding="utf-8")
+        self._answers = os.fdopen(answers_read, encoding="utf-8")
+        self.found: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _serve(self) -> None:
+        Worker(self._in, self._out).serve()
+        self._out.close()
+
+    def _read(self) -> None:
+        for line in self._answers:
+            self.found.put(json.loads(line))
+
+    def send(self, request: object) -> None:
+        text = request if isinstance(request, str) else json.dumps(request)
+        self.requests.write(text + "\n")
+        self.requests.flush()
+
+    def until_last(self, id: object) -> list[dict[str, Any]]:
+        """The answers to a request, up to the one that ends it."""
+        answers: list[dict[str, Any]] = []
+        while not answers or answers[-1]["event"] not in ("result", "error", "cancelled"):
+            answer = self.found.get(timeout=120)
+            if answer.get("id") == id:
+                answers.append(answer)
+        return answers
+
+    def nothing(self) -> bool:
+        try:
+            self.found.get(timeout=0.05)
+        except Empty:
+            return True
+        return False
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    client = Client()
+    yield client
+    client.send({"command": "quit"})
+    client.thread.join(timeout=20)
+    assert not client.thread.is_alive()
+
+
+def compile_request(id: int, name: str, blobs: Path, **options: object) -> dict[str, object]:
+    return {
+        "id": id,
+        "command": "compile",
+        "model": str(sample(name).path),
+        "options": options,
+        "blobs": str(blobs),
+    }
+
+
+def test_a_compile_tells_every_pass_and_leaves_its_blobs(client: Client, tmp_path: Path) -> None:
+    client.send(compile_request(1, "softmax_spelled_out", tmp_path))
+    *progress, result = client.until_last(1)
+    passes = [p for p in progress if p["phase"] == "pass"]
+    assert [p["done"] for p in passes] == list(range(1, passes[0]["of"] + 1))
+    assert passes[0]["name"] == "import" and passes[-1]["name"] == "build"
+    assert next(p for p in passes if p["name"] == "fuse")["after"] == 1
+
+    def blob(digest: str) -> dict[str, Any]:
+        return json.loads((tmp_path / digest).read_bytes())
+
+    trace = blob(result["trace"])
+    assert trace["schema"] == 1
+    assert [p["name"] for p in trace["passes"]] == [p["name"] for p in passes]
+    for p in trace["passes"]:
+        assert p["snapshot_before"] < len(result["snapshots"])
+        assert p["snapshot_after"] < len(result["snapshots"])
+        changed = p["snapshot_before"] != p["snapshot_after"]
+        assert changed == p["changed"]
+    for digest in result["snapshots"]:
+        assert set(blob(digest)) == {"text", "lines", "nodes", "edges"}
+    (kernel,) = (blob(digest) for digest in result["kernels"])
+    assert "define" in kernel["llvm"] and kernel["assembly"] and "def " in kernel["source"]
+    assert result["compiled"] == 1
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_options_reach_the_compiler(client: Client, tmp_path: Path) -> None:
+    pipeline = "default,fuse{by=origin}"
+    client.send(
+        compile_request(
+            1, "softmax_spelled_out", tmp_path,
+            pipeline=pipeline, pin={"rows": 8}, numerics="strict",
+        )
+    )  # fmt: skip
+    result = client.until_last(1)[-1]
+    trace = json.loads((tmp_path / result["trace"]).read_bytes())
+    assert trace["numerics"] == "strict"
+    assert "fuse{by=origin}" in trace["pipeline"]
+    assert [s["name"] for s in trace["symbols"]] == ["cols"]
+    assert len(result["kernels"]) == 5
+
+
+def test_a_broken_model_is_an_error_with_the_name_that_the_request_gave(
+    client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / ("0" * 64)
+    path.write_bytes(sample("mlp").path.read_bytes()[:5000])
+    request = compile_request(1, "mlp", tmp_path) | {"model": str(path), "name": "mine.onnx"}
+    client.send(request)
+    error = client.until_last(1)[-1]["error"]
+    assert error["message"] == "model.truncated"
+    assert error["file"] == "mine.onnx"
+    assert error["remedy"]
+    assert str(path) not in json.dumps(error) and path.name not in json.dumps(error)
+    client.send(compile_request(2, "softmax_spelled_out", tmp_path))
+    assert client.until_last(2)[-1]["event"] == "result", "the worker goes on"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"options": {"pipeline": 3}}, "pipeline is text"),
+        ({"options": {"pin": {"rows": "8"}}}, "pin.rows is a whole number"),
+        ({"options": []}, "options is an object"),
+        ({"model": None}, "model is missing"),
+        ({"blobs": ""}, "blobs is missing"),
+    ],
+)
+def test_a_wrong_request_is_an_error_that_says_what_is_wrong(
+    client: Client, tmp_path: Path, change: dict[str, object], text: str
+) -> None:
+    client.send(compile_request(1, "softmax_spelled_out", tmp_path) | change)
+    answer = client.until_last(1)[-1]
+    assert answer["event"] == "error"
+    assert text in answer["error"]["text"]
+    assert answer["error"]["message"] == "error.request"
+
+
+def test_a_wrong_pipeline_is_an_error_of_the_compiler(client: Client, tmp_path: Path) -> None:
+    pipeline = "default,-nothing"
+    client.send(compile_request(1, "softmax_spelled_out", tmp_path, pipeline=pipeline))
+    error = client.until_last(1)[-1]["error"]
+    assert error["message"] == "error.pipeline" and "nothing" in error["text"]
+
+
+def test_lines_that_are_no_requests_are_answered(client: Client) -> None:
+    for line, part in (("{", "Expecting"), ("[1]", "object")):
+        client.send(line)
+        assert part in client.found.get(timeout=20)["error"]["text"]
+    client.send({"id": 5, "command": "dance"})
+    answer = client.found.get(timeout=20)
+    assert answer["id"] == 5 and answer["error"]["message"] == "error.request"
+    client.send("")
+    client.send({"command": "cancel", "of": 99})
+    assert client.nothing()
+
+
+def test_a_job_cancelled_before_it_runs_and_one_while_it_runs(
+    client: Client, tmp_path: Path
+) -> None:
+    client.send(compile_request(1, "layernorm_residual", tmp_path))
+    client.send(compile_request(2, "layernorm_residual", tmp_path))
+    client.send({"command": "cancel", "of": 2})
+    client.send({"command": "cancel", "of": 1})
+    assert client.until_last(1)[-1] == {"id": 1, "event": "cancelled"}
+    assert client.until_last(2) == [{"id": 2, "event": "cancelled"}]
+    client.send(compile_request(3, "softmax_spelled_out", tmp_path))
+    assert client.until_last(3)[-1]["event"] == "result"
+
+
+def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
+    client.send({
+        "id": 1, "command": "measure", "model": str(sample("five_op_chain").path),
+        "options": {"sizes": {"rows": 64, "cols": 32}, "repetitions": 5},
+    })  # fmt: skip
+    *progress, result = client.until_last(1)
+    assert progress
+    report = result["report"]
+    assert report["launches"] == {"op_by_op": 5, "fused": 1}
+    assert report["bytes"]["fused"]["floor"] == 3 * 64 * 32 * 4 + 2 * 32 * 4
+    assert report["bytes"]["fused"]["measured"] is None
+    assert report["conditions"]["sizes"] == {"rows": 64, "cols": 32}
+    assert report["latency"]["fused"]["repetitions"] >= 1
+    assert report["error"]["fused"]["allclose"] is True
+    assert result["compiled"] >= 6
+
+
+def test_as_a_program_it_says_ready_and_prints_nothing_but_answers() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler", "worker"],
+        cwd=ROOT, input='{"command": "quit"}\n', capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"event": "ready"}]
+
+
+def test_infinity_and_nan_become_null() -> None:
+    assert finite({"a": [1.5, math.inf, math.nan], "b": "inf", "c": True}) == {
+        "a": [1.5, None, None], "b": "inf", "c": True,
+    }  # fmt: skip
+
+
+def test_an_error_of_ours_keeps_its_id_and_one_of_python_tells_its_kind() -> None:
+    ours = error_json(ModelError("model.no-graph", file="/tmp/x.onnx", node="#1"), {})
+    assert (ours["message"], ours["file"], ours["node"]) == ("model.no-graph", "/tmp/x.onnx", "#1")
+    assert error_json(KeyError("k"), {})["message"] == "error.internal"
+    assert error_json(MemoryError(), {})["message"] == "error.memory"
+
+
+def test_absent_options_have_their_defaults() -> None:
+    options = read_options({})
+    assert (options.target, options.numerics, options.pipeline) == ("cpu", "default", None)
+    assert options.pin == options.sizes == {}
+
+
+def test_the_end_of_the_requests_ends_the_worker() -> None:
+    answers = StringIO()
+    Worker(StringIO(""), answers).serve()
+    assert answers.getvalue() == ""

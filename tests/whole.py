@@ -1,0 +1,140 @@
+"""Whole compiles: from a model to results, along every way there is.
+
+    engine      compile(model).engine.run(inputs)          machine code
+    plan        run_plan(trace.final, inputs)              the plan interpreter, nothing is compiled
+    reference   reference(model, inputs)                   float64
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+import compiler
+from compiler.driver import Built, trace_model
+from compiler.frontend.inputs import make_inputs
+from compiler.frontend.load import OnnxModel, load
+from compiler.frontend.reference import ReferenceRunner, reference
+from compiler.ir.edits import apply, fold
+from compiler.ir.interpret import run_plan
+from compiler.ir.module import Module
+from compiler.ir.parser import parse_module
+from compiler.ir.printer import print_module
+from compiler.ir.types import Array
+from compiler.ir.verify import VerifyError, verify
+from compiler.passes.base import Context
+from compiler.trace import PassRecord, Trace
+from sample_models import Sample, catalogue, sample
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = ROOT.parent / "shared" / "cases"
+META: dict[str, dict[str, Any]] = (
+    json.loads((CASES / "meta.json").read_text("utf-8")) if CASES.is_dir() else {}
+)
+"""The cases beside the checkout, by name; none where the folder is missing."""
+
+PIPELINES = ("default", "op-by-op")
+
+
+def pipeline_of(each: Sample, base: str = "default") -> str:
+    """The pipeline at which the sample makes its point."""
+    force = ",".join(each.force)
+    return f"{base},partition-fallback{{force=[{force}]}}" if force else base
+
+
+@cache
+def engine_of(name: str, base: str = "default", numerics: str = "default") -> Built:
+    """A sample compiled, once a process."""
+    each = sample(name)
+    return compiler.compile(each.path, pipeline=pipeline_of(each, base), numerics=numerics)
+
+
+def traced(model: OnnxModel | ModelProto, pipeline: str = "default", **how: Any) -> Whole:
+    """Everything up to the plan; no machine code is made."""
+    if isinstance(model, ModelProto):
+        model = load(model.SerializeToString())
+    trace, context = trace_model(model, pipeline, until="emit", **how)
+    return Whole(model, trace, context)
+
+
+class Whole:
+    """A model and its trace up to the plan."""
+
+    def __init__(self, model: OnnxModel, trace: Trace, context: Context) -> None:
+        self.model, self.trace, self.context = model, trace, context
+
+    @property
+    def module(self) -> Module:
+        return self.trace.final
+
+    def inputs(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Array]:
+        return make_inputs(self.trace.module_after("infer-shapes"), sizes or {}, seed)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The results of the plan interpreter."""
+        externs = ReferenceRunner(self.module, self.context.params)
+        return run_plan(self.module, inputs, self.context.params, externs)
+
+
+# ---- what is right -------------------------------------------------------------------------------
+
+
+def assert_near(
+    found: Mapping[str, Array], wanted: Mapping[str, Array], tolerance: float = 1e-5
+) -> None:
+    """Names and shapes equal; floats within `tolerance` of the norm; the rest equal."""
+    assert list(found) == list(wanted)
+    for name, right in wanted.items():
+        a = found[name]
+        assert a.shape == right.shape, f"{name}: {a.shape}, expected {right.shape}"
+        if right.dtype.kind == "f":
+            assert a.dtype.kind == "f"
+            assert np.isfinite(right).all(), f"{name}: the reference is not finite"
+            distance = np.linalg.norm(a.astype(np.float64) - right)
+            assert distance <= tolerance * np.linalg.norm(right), f"{name}: off by {distance}"
+        else:
+            assert a.dtype == right.dtype
+            assert np.array_equal(a, right), f"{name}: {a} expected {right}"
+
+
+def float64(model: OnnxModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The reference's results, which must have been computed in float64."""
+    found = reference(model, inputs)
+    assert found.precision == "float64", found.reason
+    return found.outputs
+
+
+def assert_same_bits(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+    """Equal names, types, shapes and bits."""
+    assert list(found) == list(wanted)
+    for name, right in wanted.items():
+        a = found[name]
+        assert (a.shape, a.dtype) == (right.shape, right.dtype)
+        assert a.tobytes() == right.tobytes(), f"{name}: {a} is not {right}, bit for bit"
+
+
+# ---- what every record promises ------------------------------------------------------------------
+
+
+def assert_records(records: tuple[PassRecord, ...]) -> None:
+    """Each record replays; each state prints, parses and verifies; so does what lies between."""
+    for r in records:
+        assert fold(r.before, r.events) == r.after, r.text
+        assert parse_module(print_module(r.after)) == r.after, r.text
+        verify(r.after)
+    assert all(a.after is b.before for a, b in zip(records, records[1:], strict=False))
+
+
+def states(record: PassRecord) -> Iterator[Module]:
+    """The module after each rewrite of a record."""
+    state = record.before
+    for event in record.events:
+        for edit in event.edits:
+            state = apply(state, edit)
+        yield state
