@@ -112,8 +112,8 @@ def compile(
         records.append(record)
         if p.name == "import":
             key = engine_key(
-                module, pin=context.pin, pipeline=text, numerics=numerics, target=target,
-                features=cpu_features(), machine=context.machine,
+                module, pin=context.pin, sizes=context.sizes, pipeline=text, numerics=numerics,
+                target=target, features=cpu_features(), machine=context.machine,
             )  # fmt: skip
             folder = Path(store) / "engine" / key.digest if store is not None else None
         if progress is not None:

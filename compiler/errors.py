@@ -161,6 +161,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "{name} = {value} is out of its range: {low} to {high}, a multiple of {divisor}",
         "Choose a size in this range.",
     ),
+    "size.inputs": (
+        "{name} is {given} in the inputs, so it cannot be {value}",
+        "Leave out the size, or give inputs of that size.",
+    ),
     "error.pipeline": ("{text}", "Compare the text with the list of passes."),
 }
 """Message id -> (the problem, the way out), in English."""

@@ -1,9 +1,11 @@
 """The key of an engine: a digest over named components, so that a miss says which one changed.
 
-    key = digest( graph, weights, pins, pipeline, numerics, target, machine, compiler, libraries )
+    key = digest( graph, weights, pins, assumed sizes, pipeline, numerics, target, machine,
+                  compiler, libraries )
 
 The graph's text has its inner values renamed: two models that differ only in how their
-intermediates are called share an engine. Threads are a condition of a run and no component.
+intermediates are called share an engine. The assumed sizes are what the cost model decided by;
+an engine still runs at every size. Threads are a condition of a run and no component.
 
 Teaches: a stored artifact is valid only while everything it was made from is the same.
 """
@@ -83,6 +85,7 @@ def engine_key(
     imported: Module,
     *,
     pin: Mapping[str, int],
+    sizes: Mapping[str, int],
     pipeline: str,
     numerics: str,
     target: str,
@@ -96,6 +99,7 @@ def engine_key(
             ("graph", digest(print_module(replace(canonical(imported), params=())))),
             ("weights", digest(weights)),
             ("pins", json.dumps(dict(sorted(pin.items())))),
+            ("assumed sizes", json.dumps(dict(sorted(sizes.items())))),
             ("pipeline", pipeline),
             ("numerics", numerics),
             ("target", f"{target} {features[0]} {digest(features[1])}"),

@@ -305,8 +305,9 @@ def run_pass(p: Pass, module: Module, context: Context) -> PassRecord:
             raise PassError(p.name, f"left a broken module: {error}") from error
     elif any(e.edits for e in result.events):
         raise PassError(p.name, "reports edits but returned the module it was given")
+    level = p.level if p.level in ("loops", "source") else result.module.level
     return PassRecord(
-        p.name, print_pass(p), p.level, p.unit, p.required, module, result.module,
+        p.name, print_pass(p), level, p.unit, p.required, module, result.module,
         result.events, result.decisions, milliseconds,
     )  # fmt: skip
 

@@ -134,8 +134,15 @@ class Worker:
         self.process.wait()
 
     def death(self) -> str:
-        """How the process ended: the name of a signal, or its exit status."""
-        status = self.process.wait()
+        """How the process ended: the name of a signal, or its exit status.
+
+        One that only closed its output is ended now.
+        """
+        try:
+            status = self.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            status = self.process.wait()
         return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 

@@ -51,10 +51,12 @@ done:
 
 @dataclass(frozen=True)
 class Copies:
-    """Ready-made copies of `nbytes` bytes, by name; calling one copies once."""
+    """Ready-made copies of `nbytes` bytes, by name; calling one copies `source` to `target`."""
 
     nbytes: int
     calls: dict[str, Callable[[], None]]
+    source: Array
+    target: Array
 
 
 def copies(nbytes: int, threads: int) -> Copies:
@@ -77,7 +79,7 @@ def copies(nbytes: int, threads: int) -> Copies:
     for label, name in names.items():
         step = np.array([code.address(name), address_of(params), blocks, 1], np.int64)
         calls[label] = _runner(code, step, threads, (params, source, target))
-    return Copies(size, calls)
+    return Copies(size, calls, source, target)
 
 
 def _runner(

@@ -13,7 +13,7 @@ Teaches: "the results are a little different" is a property of one pass, and it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from compiler.driver import Built
 from compiler.frontend.inputs import make_inputs
 from compiler.frontend.reference import ReferenceRunner
 from compiler.ir.dims import Symbol
-from compiler.ir.graph import Op, format_origin
+from compiler.ir.graph import Origin, format_origin
 from compiler.ir.interpret.plan import run_plan
 from compiler.ir.interpret.tensor import run_graph
 from compiler.ir.module import Module
@@ -159,13 +159,13 @@ def _first(before: _Run, after: _Run, module: Module) -> str:
 
 
 def _where(name: str, module: Module) -> tuple[str, ...]:
-    makers: Iterable[Op] = (op for op in module.graph.walk() if name in _names(op))
-    origins = next((op.origins for op in makers), frozenset[tuple[int, ...]]())
+    """The origins of a value; a constant has none, then those of the ops that read it."""
+    every = tuple(module.graph.walk())
+    makers = [op.origins for op in every if name in {v.name for v in op.outputs}]
+    readers = [op.origins for op in every if name in op.operands]
+    nothing = frozenset[Origin]()
+    origins = nothing.union(*makers) or nothing.union(*readers)
     return tuple(format_origin(o) for o in sorted(origins))
-
-
-def _names(op: Op) -> frozenset[str]:
-    return frozenset(v.name for v in op.outputs)
 
 
 def same(a: Array, b: Array) -> bool:
@@ -200,9 +200,10 @@ def max_ulp(a: Array, b: Array) -> float:
         return math.inf
     if a.dtype.kind != "f":
         return max_abs(a, b)
-    steps = np.abs(_ordered(a).astype(np.float64) - _ordered(b).astype(np.float64))
-    steps[np.isnan(a) & np.isnan(b)] = 0.0
-    return float(np.max(steps, initial=0.0))
+    x, y = _ordered(a), _ordered(b)
+    steps = np.where(x > y, x - y, y - x).view(np.uint64)  # right even where int64 wraps
+    steps[np.atleast_1d(np.isnan(a) & np.isnan(b))] = 0
+    return float(np.max(steps, initial=0))
 
 
 def _ordered(x: Array) -> npt.NDArray[np.int64]:

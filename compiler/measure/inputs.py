@@ -93,7 +93,10 @@ def made_inputs(built: Built, sizes: Mapping[str, int], seed: int = 0) -> dict[s
 def read_inputs(path: str | Path) -> dict[str, Array]:
     """The arrays of an `.npz` file. ModelError names the file and what is wrong with it."""
     try:
-        with np.load(path, allow_pickle=False) as data:
+        data = np.load(path, allow_pickle=False)
+        if isinstance(data, np.ndarray):
+            raise ValueError("it holds one array, which has no name")
+        with data:
             return {name: data[name] for name in data.files}
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise ModelError("inputs.unreadable", file=str(path), reason=str(error)) from error

@@ -22,9 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from compiler.driver import Built, Progress, compile, read_pipeline, trace_model
+from compiler.errors import InputsError
 from compiler.frontend.load import OnnxModel, load
 from compiler.frontend.reference import ReferenceRunner, evaluate, evaluator, widened
-from compiler.ir.binding import BindingError, bind_symbols
+from compiler.ir.binding import bind_symbols
 from compiler.ir.graph import format_origin
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
 from compiler.ir.module import Module
@@ -198,10 +199,11 @@ def measure(
 
     `sizes` of symbols default to the sample's own, else 4; `inputs` (arrays, or an `.npz` file)
     are made from `seed` when absent, else they give the sizes. `repetitions` default to as many as
-    fit in `seconds` (3), 1,000 at most; where both are given the run ends at whichever comes
-    first. `cold` starts two new processes that time a compile and a load. `progress` is told
-    (record, phase, done, of): what the compiles tell, then the phases `reference`, `count`,
-    `cold` and `measure`. Raises what `compile` and `Engine.run` raise, and Cancelled.
+    fit in `seconds` (3), 1,000 at most; a run that turns out slower ends a while after `seconds`,
+    unless only `repetitions` are given. `cold` starts two new processes that time a compile and a
+    load. `progress` is told (record, phase, done, of): what the compiles tell, then the phases
+    `reference`, `count`, `cold` and `measure`. Raises what `compile` and `Engine.run` raise, and
+    Cancelled.
     """
     passes = read_pipeline(pipeline)
     stop = cancel or threading.Event()
@@ -259,7 +261,7 @@ def measure(
         notes={
             "numerics": numerics,
             "reference": oracle.about,
-            "memory": "main memory",
+            "bytes": "main memory",
             "cache_model": f"LRU, {cache >> 20} MiB, 16 ways, write-allocate",
             "inputs": "given" if inputs is not None else f"made, seed {seed}",
         },
@@ -288,7 +290,7 @@ def _arrays(
     bound = bind_symbols(signature.inputs, found, symbols=signature.symbols)
     for name, size in sizes.items():
         if inputs is not None and bound.get(name, size) != size:
-            raise BindingError(f"{name} is {bound[name]} in the inputs, not {size}: give one")
+            raise InputsError("size.inputs", name=name, value=size, given=bound[name])
     return {name: _aligned(array) for name, array in found.items()}, {**pin, **bound}
 
 
@@ -396,6 +398,7 @@ def _time(
     calls |= {f"copy: {name}": call for name, call in made.calls.items()}
     once = sum(_once(call) for call in calls.values())
     budget = SECONDS if seconds is None else seconds
+    asked = repetitions is not None
     if repetitions is None:
         repetitions = max(3, min(MOST, int(budget / once)))
         if repetitions < ENOUGH and once * ENOUGH <= 2 * budget:
@@ -404,13 +407,26 @@ def _time(
     if oracle.call is not None:
         calls[REFERENCE] = oracle.call
         slow[REFERENCE] = max(1, int(budget / 3 / oracle.seconds))
-    limit = 3 * budget if seconds is not None else float("inf")
+    limit = float("inf") if asked and seconds is None else 1.7 * budget
     taken = interleave(
         calls, repetitions=repetitions, warmups=WARMUPS, seconds=limit, slow=slow, check=check,
-        progress=lambda done, of: tell("measure", done, of),
+        progress=_now_and_then(lambda done, of: tell("measure", done, of)),
     )  # fmt: skip
     best = {name: 2 * made.nbytes / taken[f"copy: {name}"].p50 for name in made.calls}
     return {name: t for name, t in taken.items() if not name.startswith("copy: ")}, best
+
+
+def _now_and_then(tell: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Tells ten times a second at most, so that telling is no part of the load."""
+    last = time.perf_counter()
+
+    def told(done: int, of: int) -> None:
+        nonlocal last
+        if time.perf_counter() - last > 0.1:
+            tell(done, of)
+            last = time.perf_counter()
+
+    return told
 
 
 def _once(call: Callable[[], object]) -> float:

@@ -1,10 +1,13 @@
 """Divide once, multiply often.
 
-    for j { … x / z … }   with z the same for all j   ->   w = 1 / z;  for j { … x * w … }
+    for j { … x / z … }   with z the same for all j   ->   s = scale(z);  w = 1 / (z * s)
+                                                            for j { … x * s * w … }
 
+The scale is 1 except where 1/z would leave the normal numbers: it is 2^100 for |z| < 2^-100 and
+2^-100 for |z| > 2^100, so that a product with it is exact. Without it 0 / 1e-40 would be 0 * inf.
 Inexact: x * (1/z) rounds twice where x / z rounds once, so the result may be off by one more unit
 in the last place. Not applied to a constant z (whose reciprocal the compiler of the source may
-know to be exact), nor to integers. Off in strict numerics.
+know to be exact), and to float32 only. Off in strict numerics.
 
 Teaches: a division costs as much as several multiplications, and a loop repeats what stands in it.
 """
@@ -25,7 +28,9 @@ from compiler.ir.loops import (
     Kernel,
     Let,
     Ref,
+    Select,
     Stmt,
+    Unary,
     expressions,
     map_statements,
     walk_expr,
@@ -69,33 +74,47 @@ def hoist(kernel: Kernel) -> tuple[Kernel, list[str]]:
     taken = names_of(kernel)
     found: list[str] = []
 
-    def visit(body: tuple[Stmt, ...], outer: dict[str, DType]) -> tuple[Stmt, ...]:
-        """`outer`: float values defined in this body or around it, so far."""
-        scope = dict(outer)
+    def visit(body: tuple[Stmt, ...], outer: frozenset[str]) -> tuple[Stmt, ...]:
+        """`outer`: float32 values defined around this body; those in it join as they come."""
+        scope = set(outer)
         out: list[Stmt] = []
         for stmt in body:
-            if isinstance(stmt, Let | Acc) and stmt.dtype.is_float:
-                scope[stmt.name] = stmt.dtype
+            if isinstance(stmt, Let | Acc) and stmt.dtype is DType.f32:
+                scope.add(stmt.name)
             if not isinstance(stmt, For):
                 out.append(stmt)
                 continue
-            inner = visit(stmt.body, scope)
-            if stmt.kind != "par":
-                for name in divisors(inner, scope):
-                    word = fresh(f"inv_{name}", taken)
-                    one = Const(Scalar.of(scope[name], 1))
-                    origins = origins_of(inner, name)
-                    out.append(Let(word, scope[name], Binary("div", one, Ref(name)), origins))
-                    inner = map_statements(inner, multiply_by(name, word))
-                    found.append(name)
-            out.append(replace(stmt, body=inner))
+            inner = stmt.body
+            for name in divisors(inner, scope) if stmt.kind != "par" else ():
+                scale, word = fresh(f"scale_{name}", taken), fresh(f"inv_{name}", taken)
+                origins = origins_of(inner, name)
+                out.append(Let(scale, DType.f32, scale_of(Ref(name)), origins))
+                inverse = Binary("div", ONE, Binary("mul", Ref(name), Ref(scale)))
+                out.append(Let(word, DType.f32, inverse, origins))
+                inner = map_statements(inner, multiply_by(name, scale, word))
+                found.append(name)
+            out.append(replace(stmt, body=visit(inner, frozenset(scope))))
         return tuple(out)
 
-    body = visit(kernel.body, {})
+    body = visit(kernel.body, frozenset())
     return (replace(kernel, body=body), found) if found else (kernel, [])
 
 
-def divisors(body: tuple[Stmt, ...], scope: dict[str, DType]) -> list[str]:
+def number(value: float) -> Const:
+    return Const(Scalar.of(DType.f32, value))
+
+
+ONE, SMALL, LARGE = number(1), number(2.0**-100), number(2.0**100)
+
+
+def scale_of(z: Expr) -> Expr:
+    """A power of two that brings z where its reciprocal is a normal number."""
+    size = Unary("abs", z)
+    down = Select(Binary("gt", size, LARGE), SMALL, ONE)
+    return Select(Binary("lt", size, SMALL), LARGE, down)
+
+
+def divisors(body: tuple[Stmt, ...], scope: set[str]) -> list[str]:
     """Names from `scope` that expressions of the body divide by, in order."""
     names = [
         e.y.name
@@ -117,12 +136,12 @@ def origins_of(body: tuple[Stmt, ...], name: str) -> frozenset[tuple[int, ...]]:
     return found
 
 
-def multiply_by(name: str, word: str) -> Callable[[Expr], Expr]:
-    """A division by `name` becomes a multiplication by `word`."""
+def multiply_by(name: str, scale: str, word: str) -> Callable[[Expr], Expr]:
+    """A division by `name` becomes a multiplication by `scale`, then by `word`."""
 
     def change(e: Expr) -> Expr:
         if isinstance(e, Binary) and e.function == "div" and e.y == Ref(name):
-            return Binary("mul", e.x, Ref(word))
+            return Binary("mul", Binary("mul", e.x, Ref(scale)), Ref(word))
         return e
 
     return change

@@ -119,7 +119,7 @@ def test_a_sample_from_choice_to_measured_figures(explorer: Explorer, server: st
         expect(panel.get_by_role("tabpanel")).to_contain_text(text)
 
     decisions = explorer.tab("tab.decisions").get_by_role("table")
-    expect(decisions.get_by_role("row")).to_have_count(5)
+    expect(decisions.get_by_role("row")).to_have_count(6)
     expect(decisions).to_contain_text(say("verdict.merged"))
     expect(explorer.tab("tab.breaks")).to_contain_text(say("breaks.none"))
 

@@ -114,8 +114,8 @@ export function problem(error) {
       file ? [t("problem.file"), " ", code(file)] : null,
       file && node ? " · " : null,
       node ? [t("problem.node"), " ", code(node)] : null) : null,
-    h("p", null, alone(known(message) ? t(message, parameters) : text ?? message)),
+    h("p", null, known(message) ? alone(message, parameters) : text ?? message),
     h("p", { class: "problem-remedy" }, h("strong", null, t("problem.remedy"), " "),
-      known(way) ? t(way, parameters) : remedy ?? t("problem.remedy.unknown")));
+      known(way) ? alone(way, parameters) : remedy ?? t("problem.remedy.unknown")));
 }
 

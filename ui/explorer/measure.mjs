@@ -3,7 +3,7 @@
 import { problem, progress } from "./chooser.mjs";
 import { code, h } from "./dom.mjs";
 import { bars, table } from "./figures.mjs";
-import { bytes, date, duration, number, percent, scientific, t, times } from "./text.mjs";
+import { bytes, date, duration, known, number, percent, scientific, t, times } from "./text.mjs";
 
 const RUNS = ["reference", "op_by_op", "fused"];
 const BUILT = ["op_by_op", "fused"];
@@ -95,7 +95,7 @@ function latency(r) {
     table(t("measure.latency"), [t("measure.run"), "p50", "p95", "p99", t("measure.repetitions")],
       rows.map((k) => {
         const l = r.latency[k];
-        return [t(`run.${k}`), duration(l.p50), duration(l.p95), duration(l.p99), number(l.repetitions)];
+        return [t(`run.${k}`), ...[l.p50, l.p95, l.p99].map((p) => p === null ? t("figure.few") : duration(p)), number(l.repetitions)];
       })));
 }
 
@@ -179,23 +179,25 @@ function steps(r) {
 
 const CONDITIONS = [
   "device", "cpu", "cores", "threads", "target", "dtype", "numerics", "sizes", "inputs", "warmups", "repetitions",
-  "cache", "concurrency", "reference", "memory", "cache_model", "versions", "date", "fallback",
+  "cache", "concurrency", "reference", "bytes", "cache_model", "versions", "date", "fallback",
 ];
 
 function card(c) {
+  const found = [...CONDITIONS, ...Object.keys(c).filter((k) => !CONDITIONS.includes(k))];
   return h("aside", { class: "conditions", "aria-labelledby": "conditions-title" },
     h("h4", { id: "conditions-title" }, t("conditions.title")),
-    h("dl", null, CONDITIONS.filter((k) => c[k] !== undefined && c[k] !== null && c[k] !== "").map((k) => [
-      h("div", null, h("dt", null, t(`conditions.${k}`)), h("dd", null, condition(k, c[k])))])));
+    h("dl", null, found.filter((k) => c[k] !== undefined && c[k] !== null && c[k] !== "").map((k) => [
+      h("div", null, h("dt", null, known(`conditions.${k}`) ? t(`conditions.${k}`) : code(k)), h("dd", null, condition(k, c[k])))])));
 }
 
 function condition(key, value) {
   if (key === "date") return date(value);
   if (typeof value === "number") return number(value);
   if (typeof value === "boolean") return t(value ? "answer.yes" : "answer.no");
-  if (Array.isArray(value)) return value.length ? value.map((v) => [code(v), " "]) : t("figure.none");
+  if (Array.isArray(value)) return value.length ? value.map((v, i) => [i ? " · " : null, code(v)]) : t("figure.none");
   if (typeof value === "object") {
-    return Object.entries(value).map(([k, v]) => [code(`${k} ${typeof v === "number" ? number(v) : v}`), " "]);
+    return Object.entries(value).map(([k, v], i) => [i ? " · " : null, code(`${k} ${typeof v === "number" ? number(v) : v}`)]);
   }
-  return code(value);
+  const word = `conditions.value.${String(value).replaceAll(" ", "-")}`;
+  return known(word) ? t(word) : code(value);
 }

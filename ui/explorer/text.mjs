@@ -37,9 +37,11 @@ export function t(message, parameters = {}) {
   });
 }
 
-/** A sentence that stands alone: a capital letter at its start, a full stop at its end. */
-export function alone(text) {
-  const start = text.charAt(0).toLocaleUpperCase(current.language) + text.slice(1);
+/** A sentence that stands alone: a capital at its start unless a name stands there, a full stop. */
+export function alone(message, parameters) {
+  const said = t(message, parameters);
+  const named = current.messages.get(message)?.startsWith("{");
+  const start = named ? said : said.charAt(0).toLocaleUpperCase(current.language) + said.slice(1);
   return /[.?:]$/.test(start) ? start : `${start}.`;
 }
 

@@ -103,10 +103,10 @@ class PlanRun:
             if array.dtype.kind in "OUST":
                 self.objects[buffer.name] = array
                 continue
-            native = array.astype(array.dtype.newbyteorder("="))
-            flat = contiguous(native).reshape(-1).view(np.uint8)
-            flat.flags.writeable = False
-            self.memory[buffer.name] = flat
+            native = contiguous(array.astype(array.dtype.newbyteorder("=")))
+            native.flags.writeable = False
+            self.objects[buffer.name] = native  # as it is, for steps that know no type
+            self.memory[buffer.name] = native.reshape(-1).view(np.uint8)
 
     def place_sized(self) -> None:
         """Memory for every buffer whose size has just become known: an arena, and outputs."""

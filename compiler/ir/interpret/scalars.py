@@ -5,7 +5,7 @@
 float32 stays float32: no wider intermediate hides a rounding (`erf`, which NumPy lacks, and which
 is rounded once from float64, is one function, not a chain). Integer division truncates toward
 zero, x / 0 = 0 and MIN / -1 = MIN; integers wrap. `max` and `min` give NaN when an operand is
-NaN. Nothing here warns.
+NaN, and -0 is below 0 (NumPy gives either). Nothing here warns.
 
 Teaches: the meaning of a compiler is a table of functions that are right at the edges.
 """
@@ -80,6 +80,18 @@ def _sigmoid(x: Number) -> Number:
     return np.true_divide(np.where(np.less(x, 0), e, np.ones_like(e)), np.add(e, 1))
 
 
+def _max(x: Number, y: Number) -> Number:
+    if x.dtype.kind != "f":
+        return np.maximum(x, y)
+    return np.where(np.equal(x, 0) & np.equal(y, 0), np.add(x, y), np.maximum(x, y))[()]
+
+
+def _min(x: Number, y: Number) -> Number:
+    if x.dtype.kind != "f":
+        return np.minimum(x, y)
+    return np.negative(_max(np.negative(x), np.negative(y)))
+
+
 def _div(x: Number, y: Number) -> Number:
     if x.dtype.kind == "f":
         return np.true_divide(x, y)
@@ -133,8 +145,8 @@ BINARY: Mapping[str, Callable[[Number, Number], Number]] = {
     "add": np.add,
     "and": _bools_only("and", np.logical_and),
     "div": _div,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": _max,
+    "min": _min,
     "mod": _mod,
     "mul": np.multiply,
     "or": _bools_only("or", np.logical_or),

@@ -290,11 +290,24 @@ def reduce(function: str, x: Array, axes: tuple[int, ...]) -> Array:
             case "prod":
                 return np.multiply.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
             case "max":
-                return np.maximum.reduce(x, axis=axes, keepdims=True, initial=lowest(x.dtype))
+                return _largest(x, axes)
+            case "min" if x.dtype.kind == "f":
+                return np.negative(_largest(np.negative(x), axes))
             case "min":
                 return np.minimum.reduce(x, axis=axes, keepdims=True, initial=highest(x.dtype))
             case _:
                 raise ValueError("no such reduction")
+
+
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
+    """The maximum over `axes`; NaN wins, and -0 is below 0."""
+    found = np.maximum.reduce(x, axis=axes, keepdims=True, initial=lowest(x.dtype))
+    if x.dtype.kind != "f":
+        return found
+    positive = np.logical_or.reduce(
+        np.equal(x, 0) & ~np.signbit(x), axis=axes, keepdims=True
+    )
+    return np.where(np.equal(found, 0) & positive, np.abs(found), found)
 
 
 def lowest(dtype: np.dtype[np.generic]) -> float | int | bool:
