@@ -9,15 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from compiler.driver import Built
     from compiler.ir.edits import Event
+    from compiler.ir.types import Array
     from compiler.trace import Trace
 
 
@@ -95,19 +94,12 @@ def compile_model(args: argparse.Namespace) -> Built:
     )
 
 
-def inputs_of(args: argparse.Namespace, built: Built) -> dict[str, np.ndarray]:
+def inputs_of(args: argparse.Namespace, built: Built) -> dict[str, Array]:
     """The arrays of `--inputs`, else made ones at `--size`."""
-    import numpy as np
-
-    from compiler.errors import ModelError
-    from compiler.measure.inputs import default_sizes, made_inputs
+    from compiler.measure.inputs import default_sizes, made_inputs, read_inputs
 
     if args.inputs:
-        try:
-            with np.load(args.inputs, allow_pickle=False) as data:
-                return {name: data[name] for name in data.files}
-        except (OSError, ValueError) as error:
-            raise ModelError("inputs.unreadable", file=args.inputs, reason=str(error)) from error
+        return read_inputs(args.inputs)
     sizes = default_sizes(built, find_model(args.model), assignments(args.size, "--size"))
     return made_inputs(built, sizes, args.seed)
 
@@ -247,20 +239,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return serve(sys.stdin, sys.stdout)
     from compiler.errors import CompilerError
+    from compiler.ir.binding import BindingError
     from compiler.passes.base import PassError
 
-    run: Mapping[str, object] = {
+    run: Mapping[str, Callable[[argparse.Namespace], None]] = {
         "compile": command_compile,
         "run": command_run,
         "explain": command_explain,
         "measure": command_measure,
         "passes": command_passes,
     }
-    command = run[args.command]
-    assert callable(command)
     try:
-        command(args)
-    except (CompilerError, PassError, OSError) as error:
+        run[args.command](args)
+    except (CompilerError, BindingError, PassError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

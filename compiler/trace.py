@@ -6,6 +6,7 @@ the k-th rewrite of a pass is `fold(before, events[:k])`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -209,10 +210,15 @@ class Trace:
 
 
 def drift_json(drift: Drift) -> dict[str, Json]:
+    """JSON has no infinities: null stands for one (a value that is finite on one side only)."""
+
+    def number(x: float) -> float | None:
+        return x if math.isfinite(x) else None
+
     return {
-        "max_abs": drift.max_abs,
-        "norm_rel": drift.norm_rel,
-        "max_ulp": drift.max_ulp,
+        "max_abs": number(drift.max_abs),
+        "norm_rel": number(drift.norm_rel),
+        "max_ulp": number(drift.max_ulp),
         "first": drift.first,
         "where": list(drift.where),
         "sizes": dict(drift.sizes),

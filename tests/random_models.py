@@ -411,7 +411,7 @@ def models(draw: st.DrawFn, steps: int = 10, library: bool = True) -> Random:
 
 TENSOR = ("remove-noops", "cse", "dce", "fold-constants", "fold-shape-ops")
 """Optional passes that may stand anywhere after infer-shapes and before fuse, again and again."""
-LOOPS = ("collapse-axes", "hoist-reciprocal", "order-steps")
+LOOPS = ("collapse-axes", "hoist-reciprocal", "stream-stores", "order-steps")
 FUSE = ("fuse", "fuse{by=origin}", "fuse{max_ops=1}", "fuse{max_ops=2}", "fuse{max_ops=5}")
 
 

@@ -21,13 +21,13 @@ from compiler.driver import Built, trace_model
 from compiler.frontend.inputs import make_inputs
 from compiler.frontend.load import OnnxModel, load
 from compiler.frontend.reference import ReferenceRunner, reference
-from compiler.ir.edits import apply, fold
+from compiler.ir.edits import fold
 from compiler.ir.interpret import run_plan
 from compiler.ir.module import Module
 from compiler.ir.parser import parse_module
 from compiler.ir.printer import print_module
 from compiler.ir.types import Array
-from compiler.ir.verify import VerifyError, verify
+from compiler.ir.verify import verify
 from compiler.passes.base import Context
 from compiler.trace import PassRecord, Trace
 from sample_models import Sample, catalogue, sample
@@ -39,6 +39,7 @@ META: dict[str, dict[str, Any]] = (
 )
 """The cases beside the checkout, by name; none where the folder is missing."""
 
+NAMES = tuple(each.name for each in catalogue())
 PIPELINES = ("default", "op-by-op")
 
 
@@ -49,32 +50,31 @@ def pipeline_of(each: Sample, base: str = "default") -> str:
 
 
 @cache
-def engine_of(name: str, base: str = "default", numerics: str = "default") -> Built:
+def built(name: str, base: str = "default", numerics: str = "default") -> Built:
     """A sample compiled, once a process."""
     each = sample(name)
     return compiler.compile(each.path, pipeline=pipeline_of(each, base), numerics=numerics)
 
 
-def traced(model: OnnxModel | ModelProto, pipeline: str = "default", **how: Any) -> Whole:
-    """Everything up to the plan; no machine code is made."""
-    if isinstance(model, ModelProto):
-        model = load(model.SerializeToString())
-    trace, context = trace_model(model, pipeline, until="emit", **how)
-    return Whole(model, trace, context)
+def model_of(source: ModelProto | OnnxModel | Path) -> OnnxModel:
+    if isinstance(source, ModelProto):
+        return load(source.SerializeToString())
+    return load(source) if isinstance(source, Path) else source
 
 
 class Whole:
-    """A model and its trace up to the plan."""
+    """A model and its trace up to the plan and the source: no machine code is made."""
 
-    def __init__(self, model: OnnxModel, trace: Trace, context: Context) -> None:
-        self.model, self.trace, self.context = model, trace, context
+    def __init__(
+        self, source: ModelProto | OnnxModel | Path, pipeline: str = "default", **how: Any
+    ) -> None:
+        self.model = model_of(source)
+        found: tuple[Trace, Context] = trace_model(self.model, pipeline, until="build", **how)
+        self.trace, self.context = found
 
     @property
     def module(self) -> Module:
         return self.trace.final
-
-    def inputs(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Array]:
-        return make_inputs(self.trace.module_after("infer-shapes"), sizes or {}, seed)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The results of the plan interpreter."""
@@ -82,7 +82,18 @@ class Whole:
         return run_plan(self.module, inputs, self.context.params, externs)
 
 
+def inputs_of(trace: Trace, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
+    return make_inputs(trace.module_after("infer-shapes"), sizes, seed)
+
+
 # ---- what is right -------------------------------------------------------------------------------
+
+
+def float64(model: OnnxModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The reference's results, which must have been computed in float64."""
+    found = reference(model, inputs)
+    assert found.precision == "float64", found.reason
+    return found.outputs
 
 
 def assert_near(
@@ -103,11 +114,19 @@ def assert_near(
             assert np.array_equal(a, right), f"{name}: {a} expected {right}"
 
 
-def float64(model: OnnxModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The reference's results, which must have been computed in float64."""
-    found = reference(model, inputs)
-    assert found.precision == "float64", found.reason
-    return found.outputs
+def assert_close(
+    found: Mapping[str, Array], wanted: Mapping[str, Array], tolerance: float
+) -> None:
+    """As `assert_near`, but each element within `tolerance`, absolute and relative."""
+    assert list(found) == list(wanted)
+    for name, right in wanted.items():
+        a = found[name]
+        assert a.shape == right.shape, f"{name}: {a.shape}, expected {right.shape}"
+        if right.dtype.kind in "fc":
+            np.testing.assert_allclose(a, right, rtol=tolerance, atol=tolerance, err_msg=name)
+        else:
+            assert a.dtype == right.dtype
+            assert np.array_equal(a, right), f"{name}: {a} expected {right}"
 
 
 def assert_same_bits(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
@@ -123,18 +142,21 @@ def assert_same_bits(found: Mapping[str, Array], wanted: Mapping[str, Array]) ->
 
 
 def assert_records(records: tuple[PassRecord, ...]) -> None:
-    """Each record replays; each state prints, parses and verifies; so does what lies between."""
+    """Every record begins where the last one ended, and replays; every state verifies, and is what
+    its text says."""
+    assert all(a.after is b.before for a, b in zip(records, records[1:], strict=False))
     for r in records:
         assert fold(r.before, r.events) == r.after, r.text
-        assert parse_module(print_module(r.after)) == r.after, r.text
-        verify(r.after)
-    assert all(a.after is b.before for a, b in zip(records, records[1:], strict=False))
+        assert (r.before is r.after) == (not any(e.edits for e in r.events)), r.text
+        if r.changed:
+            assert parse_module(print_module(r.after)) == r.after, r.text
+            verify(r.after)
 
 
 def states(record: PassRecord) -> Iterator[Module]:
-    """The module after each rewrite of a record."""
+    """The module after each rewrite of a record: what stepping through it shows."""
     state = record.before
     for event in record.events:
-        for edit in event.edits:
-            state = apply(state, edit)
-        yield state
+        if event.edits:
+            state = fold(state, (event,))
+            yield state

@@ -14,11 +14,11 @@ Teaches: a division costs as much as several multiplications, and a loop repeats
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from compiler.ir.edits import Edit, Event, KernelEdit, apply, parameters
+from compiler.ir.edits import parameters
 from compiler.ir.loops import (
     Acc,
     Binary,
@@ -36,37 +36,27 @@ from compiler.ir.loops import (
     walk_expr,
     walk_statements,
 )
-from compiler.ir.module import Module
 from compiler.ir.types import DType, Scalar
-from compiler.passes.base import Context, Pass, Result
+from compiler.passes.base import Context, Refusal
+from compiler.passes.kernel_pass import KernelPass, KernelRewrite
 
 
 @dataclass(frozen=True)
-class HoistReciprocal(Pass):
+class HoistReciprocal(KernelPass):
     """`hoist-reciprocal`: after `lower-loops`."""
 
     name: ClassVar[str] = "hoist-reciprocal"
     inexact: ClassVar[bool] = True
-    unit: ClassVar[str] = "kernels"
-    level: ClassVar[str] = "loops"
-    after: ClassVar[tuple[str, ...]] = ("lower-loops",)
 
-    def run(self, module: Module, context: Context) -> Result:
-        state = module
-        events: list[Event] = []
-        for kernel in module.kernels:
-            context.check()
-            new, divisors = hoist(kernel)
-            if not divisors:
-                continue
-            values = parameters(kernel=kernel.name, divisors=", ".join(divisors))
-            if context.strict:
-                events.append(Event("hoist", kernel.name, (), "hoist.strict", values))
-                continue
-            edits: tuple[Edit, ...] = (KernelEdit(kernel.name, new),)
-            state = apply(state, edits[0])
-            events.append(Event("hoist", kernel.name, edits, "hoist.done", values))
-        return Result(state, tuple(events))
+    def rewrite_kernel(
+        self, kernel: Kernel, context: Context
+    ) -> Iterator[KernelRewrite | Refusal]:
+        new, divisors = hoist(kernel)
+        values = parameters(kernel=kernel.name, divisors=", ".join(divisors))
+        if divisors and context.strict:
+            yield Refusal("hoist", "hoist.strict", values)
+        elif divisors:
+            yield KernelRewrite("hoist", "hoist.done", values, new)
 
 
 def hoist(kernel: Kernel) -> tuple[Kernel, list[str]]:

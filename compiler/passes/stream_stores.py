@@ -14,11 +14,12 @@ Teaches: what a store costs depends on whether the line it hits will be used aga
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from compiler.ir.dims import Dim, dim
-from compiler.ir.edits import Edit, Event, KernelEdit, apply, parameters
+from compiler.ir.edits import parameters
 from compiler.ir.loops import (
     Arg,
     Expr,
@@ -32,42 +33,34 @@ from compiler.ir.loops import (
     walk_expr,
     walk_statements,
 )
-from compiler.ir.module import Module
 from compiler.ir.types import DType, TensorType
-from compiler.passes.base import Context, Pass, Result
+from compiler.passes.base import Context, Refusal
 from compiler.passes.hoist_reciprocal import fresh, names_of
+from compiler.passes.kernel_pass import KernelPass, KernelRewrite
 
 
 @dataclass(frozen=True)
-class StreamStores(Pass):
+class StreamStores(KernelPass):
     """`stream-stores`: after `lower-loops` and the passes that change loops."""
 
     name: ClassVar[str] = "stream-stores"
-    unit: ClassVar[str] = "kernels"
-    level: ClassVar[str] = "loops"
-    after: ClassVar[tuple[str, ...]] = ("lower-loops",)
 
-    def run(self, module: Module, context: Context) -> Result:
-        state = module
-        events: list[Event] = []
-        for kernel in module.kernels:
-            context.check()
-            new = kernel
-            rows: list[str] = []
-            for arg in kernel.args:
-                axis = row_axis(new, arg)
-                if axis is not None and not reads_back(kernel, arg):
-                    values = parameters(kernel=kernel.name, buffer=arg.name)
-                    events.append(Event("stream", kernel.name, (), "stream.once", values))
-                elif axis is not None:
-                    new = stream(new, arg, axis)
-                    rows.append(arg.name)
-            if rows:
-                edit: Edit = KernelEdit(kernel.name, new)
-                state = apply(state, edit)
-                values = parameters(kernel=kernel.name, buffers=", ".join(rows))
-                events.append(Event("stream", kernel.name, (edit,), "stream.done", values))
-        return Result(state, tuple(events))
+    def rewrite_kernel(
+        self, kernel: Kernel, context: Context
+    ) -> Iterator[KernelRewrite | Refusal]:
+        new = kernel
+        rows: list[str] = []
+        for arg in kernel.args:
+            axis = row_axis(new, arg)
+            if axis is not None and not reads_back(kernel, arg):
+                values = parameters(kernel=kernel.name, buffer=arg.name)
+                yield Refusal("stream", "stream.once", values)
+            elif axis is not None:
+                new = stream(new, arg, axis)
+                rows.append(arg.name)
+        if rows:
+            values = parameters(kernel=kernel.name, buffers=", ".join(rows))
+            yield KernelRewrite("stream", "stream.done", values, new)
 
 
 def reads_back(kernel: Kernel, arg: Arg) -> bool:

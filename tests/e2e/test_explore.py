@@ -140,7 +140,9 @@ def test_a_sample_from_choice_to_measured_figures(explorer: Explorer, server: st
     size = 256 * 256 * 4
     for multiple in (11, 3):
         exact = f"{multiple * size + 2 * 256 * 4:,}"
-        expect(bytes_table).to_contain_text(exact.replace(",", "." if explorer.language == "vi" else ","))
+        expect(bytes_table).to_contain_text(
+            exact.replace(",", "." if explorer.language == "vi" else ",")
+        )
     launches = panel.get_by_role("table", name=say("measure.launches"))
     expect(launches.get_by_role("row").nth(1)).to_contain_text("5")
     expect(launches.get_by_role("row").nth(2)).to_contain_text("1")

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from compiler import messages
+from compiler.driver import trace_model
 from compiler.pipeline import PASSES
+from compiler.trace import Trace
 from sample_models import catalogue
 from ui.language import LANGUAGES, PLACEHOLDER, number, sentence, sentences
 
@@ -144,6 +146,30 @@ def test_every_message_id_in_the_compiler_has_a_sentence() -> None:
     names = {"error.request", "error.memory", "error.internal"}
     missing = {s for s in compiler_ids() if s not in known} - names
     assert not missing
+
+
+def said(trace: Trace) -> Iterator[tuple[str, dict[str, object]]]:
+    """Every message of a trace with its parameters."""
+    for record in trace.records:
+        for event in record.events:
+            yield event.message, dict(event.parameters)
+    for decision in trace.decisions:
+        yield decision.message, dict(decision.parameters)
+    for broken in trace.breaks():
+        yield broken.message, dict(broken.parameters)
+
+
+@pytest.mark.parametrize("name", [s.name for s in catalogue()])
+def test_all_that_a_sample_makes_the_compiler_say_can_be_said(name: str) -> None:
+    sample = next(s for s in catalogue() if s.name == name)
+    force = f"default,partition-fallback{{force=[{','.join(sample.force)}]}}"
+    trace, _ = trace_model(sample.path, force if sample.force else None, until="build")
+    found = list(said(trace))
+    assert found
+    for message, parameters in found:
+        for language in LANGUAGES:
+            needed = set(PLACEHOLDER.findall(sentences(language)[message]))
+            assert needed <= set(parameters), message
 
 
 def test_every_pass_and_level_has_its_sentence() -> None:

@@ -108,9 +108,9 @@ function traffic(r) {
     table(t("measure.bytes"), [t("measure.run"), ...WORDS.map((w) => t(`word.${w}`)), t("measure.bandwidth")],
       BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => exact(r.bytes[k][w])), percent(r.bandwidth[k])])),
     h("dl", { class: "words" }, WORDS.map((w) => [h("dt", null, t(`word.${w}`)), h("dd", null, t(`word.${w}.means`))])),
-    r.bandwidth.copies ? h("p", null, t("measure.copies"), Object.entries(r.bandwidth.copies).map(([name, rate]) =>
-      [" ", code(name), " ", t("figure.rate", { n: number(rate / 1e9) }), ";"])) : null,
-    r.floor_formula ? h("p", null, t("measure.formula"), BUILT.map((k) => [" ", t(`run.${k}`), " ", code(r.floor_formula[k]), ";"])) : null);
+    r.bandwidth.copies ? h("p", null, t("measure.copies"), Object.entries(r.bandwidth.copies).map(([name, rate], i) =>
+      [i ? " · " : " ", code(name), " ", t("figure.rate", { n: number(rate / 1e9) })])) : null,
+    r.floor_formula ? h("p", null, t("measure.formula"), BUILT.map((k, i) => [i ? " · " : " ", t(`run.${k}`), " ", code(r.floor_formula[k])])) : null);
 }
 
 function exact(value) {

@@ -5,6 +5,7 @@
     BatchNormalization    before opset 14 inference unless it has more than one output
     LayerNormalization    mean and variance in at least float32, rounded before scale and bias
     ReduceMean            float16 and bfloat16 accumulate in float32
+    Flatten, Reshape      of no elements: an extent that is asked for follows from those not copied
     Loop                  scalars that it collects become a vector; no condition means true
     DequantizeLinear      before opset 19 it is missing
 
@@ -175,6 +176,38 @@ class ReduceMean(OpRun):
         return (np.asarray(mean).astype(data.dtype),)
 
 
+class Flatten(OpRun):
+    """Flatten 1 to 25: [Π extents before `axis`, Π of the rest]."""
+
+    def _run(self, x: Array, axis: int = 1) -> tuple[Array, ...]:
+        axis += x.ndim if axis < 0 else 0
+        sides = x.shape[:axis], x.shape[axis:]
+        return (x.reshape([int(np.prod(side, dtype=np.int64)) for side in sides]),)
+
+
+class Reshape(OpRun):
+    """Reshape 1 to 25. 0 copies an extent (unless `allowzero`), -1 takes what the others leave.
+
+    What is copied leaves on both sides: [0, 6] to (0, 2, -1) is [0, 2, 3].
+    """
+
+    def _run(
+        self,
+        x: Array,
+        shape: Array | Sequence[int],
+        allowzero: int = 0,
+        consumed_inputs: Sequence[int] | None = None,
+    ) -> tuple[Array, ...]:
+        wanted = [int(n) for n in np.asarray(shape).reshape(-1)]
+        copied = [k for k, n in enumerate(wanted) if n == 0 and not allowzero]
+        target = [x.shape[k] if k in copied else n for k, n in enumerate(wanted)]
+        if x.size == 0 and wanted.count(-1) == 1 and not (allowzero and 0 in wanted):
+            rest = [n for k, n in enumerate(x.shape) if k not in copied]
+            others = [n for n in wanted if n > 0]
+            target[wanted.index(-1)] = int(np.prod(rest)) // int(np.prod(others))
+        return (x.reshape(target),)
+
+
 class Subgraph(Protocol):
     """A subgraph as the evaluator holds it."""
 
@@ -257,7 +290,8 @@ class DequantizeLinear(OpRun):
 
 
 CORRECTED: tuple[type[OpRun], ...] = (
-    Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Loop,
+    Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
+    Loop,
 )  # fmt: skip
 
 
