@@ -109,7 +109,9 @@ class Maker:
 
     # ---- nodes
 
-    def node(self, op: str, inputs: list[Value | None], value: Value, **attributes: object) -> Value:
+    def node(
+        self, op: str, inputs: list[Value | None], value: Value, **attributes: object
+    ) -> Value:
         """Add a node whose result is like `value`, brought back within the limit."""
         name = f"v{len(self.nodes)}"
         names = [x.name if x is not None else "" for x in inputs]
@@ -247,7 +249,7 @@ class Maker:
         op = self.draw(st.sampled_from(["ReduceSum", "ReduceMean", "ReduceMax"]))
         axes = sorted(self.draw(st.sets(st.integers(0, rank - 1), min_size=1)))
         count = int(np.prod([self.extents(x.shape)[a] for a in axes]))
-        if count == 0 and op != "ReduceSum" or x.dtype == I64 and op == "ReduceMean":
+        if (count == 0 and op != "ReduceSum") or (x.dtype == I64 and op == "ReduceMean"):
             op = "ReduceSum"
         keep = self.draw(st.booleans())
         shape = tuple(

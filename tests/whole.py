@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def assert_same_bits(found: Mapping[str, Array], wanted: Mapping[str, Array]) ->
 def assert_records(records: tuple[PassRecord, ...]) -> None:
     """Every record begins where the last one ended, and replays; every state verifies, and is what
     its text says."""
-    assert all(a.after is b.before for a, b in zip(records, records[1:], strict=False))
+    assert all(a.after is b.before for a, b in pairwise(records))
     for r in records:
         assert fold(r.before, r.events) == r.after, r.text
         assert (r.before is r.after) == (not any(e.edits for e in r.events)), r.text

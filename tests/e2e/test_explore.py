@@ -87,6 +87,9 @@ def test_a_sample_from_choice_to_measured_figures(explorer: Explorer, server: st
     explorer.choose("five_op_chain")
     explorer.compile()
 
+    title = sample("five_op_chain").title[explorer.language]
+    expect(page.get_by_role("heading", name=f"{say('result.title')} {title}")).to_be_visible()
+
     # Step through all passes with the keyboard; both sides show the graph and the text.
     count = explorer.passes.count()
     assert count >= 18

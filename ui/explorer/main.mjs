@@ -6,7 +6,7 @@
 import { blob, Failure } from "./blobs.mjs";
 import { chooser } from "./chooser.mjs";
 import { dock } from "./dock.mjs";
-import { h, replace } from "./dom.mjs";
+import { code, h, replace } from "./dom.mjs";
 import { cancel, follow } from "./job.mjs";
 import { readSizes } from "./measure.mjs";
 import { panes } from "./panes.mjs";
@@ -23,9 +23,9 @@ const state = {
 };
 
 const live = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
-const regions = Object.fromEntries(["head", "choose", "strip", "panes", "story", "dock"].map((name) =>
+const regions = Object.fromEntries(["head", "choose", "title", "strip", "panes", "story", "dock"].map((name) =>
   [name, h("div", { class: `region-${name}` })]));
-const result = h("main", { class: "result", hidden: true },
+const result = h("main", { class: "result", hidden: true }, regions.title,
   h("div", { class: "steps" }, regions.strip, h("div", { class: "stage" }, regions.story, regions.panes)),
   regions.dock);
 const root = h("div", { class: "explorer" }, regions.head, regions.choose, live, result);
@@ -95,12 +95,13 @@ function drawAll() {
 
 function drawResult() {
   result.hidden = state.result === null;
-  if (state.result !== null) draw("strip", "story", "panes", "dock");
+  if (state.result !== null) draw("title", "strip", "story", "panes", "dock");
 }
 
 const DRAWN = {
   head: () => header(),
   choose: () => chooser(state, act),
+  title: () => title(),
   strip: () => strip(state, act),
   story: () => story(state),
   panes: () => panes(state, act),
@@ -130,6 +131,17 @@ function showPass() {
   if (item.offsetTop < list.scrollTop) list.scrollTop = item.offsetTop;
   const low = item.offsetTop + item.offsetHeight;
   if (low > list.scrollTop + list.clientHeight) list.scrollTop = low - list.clientHeight;
+}
+
+/** What the result below is of: the choice above may have moved on. */
+function title() {
+  const { model, name, numerics, pipeline, pin } = state.result.options;
+  const sample = state.samples.find((s) => s.name === model);
+  return h("div", null,
+    h("h2", null, t("result.title"), " ",
+      sample ? sample.title[language()] : code(name || model)),
+    h("p", { class: "hint" }, t("result.how", {
+      pipeline: pipeline || "default", numerics: t(`options.numerics.${numerics}`), pin: pin || t("result.how.free") })));
 }
 
 // ---- what a person does --------------------------------------------------------------------------
@@ -289,6 +301,7 @@ async function finish(job, event) {
       live.textContent = t("measure.done");
     } else {
       const trace = await blob(event.trace);
+      if (state.result && state.result.model !== job.options.model) state.sizes = {};
       state.result = { model: job.options.model, options: job.options, trace, snapshots: event.snapshots, kernels: event.kernels };
       state.report = null;
       state.kernel = 0;
