@@ -1,9 +1,9 @@
 """Ratios in one run, with their conditions: `make bench`, or `python -m benchmarks [NAME …]`.
 
 Every pair is timed interleaved, in random order, warm, with outputs preallocated and the same
-number of threads; a figure is the median of the one over the median of the other. Before each turn
-10 ms of rest and one untimed call: thread pools that still spin after their own call would
-otherwise take the cores from the next variant.
+number of threads; a figure is the median of the one over the median of the other. A turn is four
+untimed calls and five timed ones: thread pools that still spin after their own call would otherwise
+take the cores from the next variant.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def race(
     copy = copies(outs["fused"][name].nbytes, THREADS)
     calls |= {f"copy, {k}": call for k, call in copy.calls.items()}
     found = interleave(
-        calls, repetitions=200, warmups=3, seconds=seconds, pause=0.01, lead=1
+        calls, repetitions=40, warmups=3, seconds=seconds, lead=4, take=5
     )
     np.testing.assert_allclose(outs["fused"][name], outs["onnxruntime"][name], 1e-4, 1e-5)
     np.testing.assert_allclose(outs["op by op"][name], outs["onnxruntime"][name], 1e-4, 1e-5)

@@ -11,11 +11,12 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from compiler.driver import Built
     from compiler.ir.edits import Event
+    from compiler.ir.machine import MachineProfile
     from compiler.ir.types import Array
     from compiler.trace import Trace
 
@@ -31,6 +32,14 @@ def assignments(values: Sequence[str] | None, option: str) -> dict[str, int]:
     return found
 
 
+def thread_count(text: str) -> int:
+    """A whole number from 1 on; argparse says so for anything else."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a run has at least 1 thread")
+    return number
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m compiler",
@@ -44,7 +53,9 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--pipeline", metavar="TEXT", help="for example default,fuse{by=origin}")
     common.add_argument("--target", default="cpu", help="cpu")
     common.add_argument("--numerics", default="default", choices=("default", "strict"))
-    common.add_argument("--threads", type=int, metavar="N", help="default: all cores")
+    common.add_argument(
+        "--threads", type=thread_count, metavar="N", help="default: all cores"
+    )
     common.add_argument("--store", metavar="FOLDER", help="keep engines here and reuse them")
     common.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     common.add_argument("--lang", default="en", choices=("en", "vi"), help="language of sentences")
@@ -64,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
             sub.add_argument("--output", metavar="Y.npz", help="write the outputs here")
         if name == "measure":
             sub.add_argument("--repetitions", type=int, metavar="N", help="of each variant")
-        if name in ("explain", "passes"):
+        if name == "explain":
             sub.add_argument("--drift", action="store_true", help="how far each pass moves results")
     commands.add_parser("worker", help="serve compile and measure as JSON lines")
     return top
@@ -79,19 +90,41 @@ def find_model(name: str) -> Path:
     return sample if sample.exists() else path
 
 
-def compile_model(args: argparse.Namespace) -> Built:
-    from compiler.driver import compile
+class Options(TypedDict):
+    """What compile and measure take alike."""
 
-    return compile(
-        find_model(args.model),
+    model: Path
+    target: str
+    pin: dict[str, int]
+    pipeline: str | None
+    numerics: str
+    machine: MachineProfile | None
+    threads: int | None
+    store: str | None
+    sizes: dict[str, int]
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """The options that all commands share. A store keeps the profile of its machine too."""
+    from compiler.measure.machine import stored_machine
+
+    return Options(
+        model=find_model(args.model),
         target=args.target,
         pin=assignments(args.pin, "--pin"),
         pipeline=args.pipeline,
         numerics=args.numerics,
+        machine=stored_machine(args.store) if args.store else None,
         threads=args.threads,
         store=args.store,
         sizes=assignments(args.size, "--size"),
     )
+
+
+def compile_model(args: argparse.Namespace) -> Built:
+    from compiler.driver import compile
+
+    return compile(**options_of(args))
 
 
 def inputs_of(args: argparse.Namespace, built: Built) -> dict[str, Array]:
@@ -217,14 +250,7 @@ def command_measure(args: argparse.Namespace) -> None:
     from compiler.measure.report import measure, print_report
 
     report = measure(
-        find_model(args.model),
-        target=args.target,
-        pin=assignments(args.pin, "--pin"),
-        pipeline=args.pipeline,
-        numerics=args.numerics,
-        threads=args.threads,
-        store=args.store,
-        sizes=assignments(args.size, "--size"),
+        **options_of(args),
         inputs=args.inputs,
         seed=args.seed,
         repetitions=args.repetitions,
@@ -241,7 +267,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from compiler.errors import CompilerError
     from compiler.ir.binding import BindingError
     from compiler.passes.base import PassError
+    from compiler.runtime.engine import ArtifactError, LibraryError
+    from compiler.runtime.native import NativeError
 
+    failures = (
+        CompilerError, BindingError, PassError, ArtifactError, LibraryError, NativeError, OSError,
+    )  # fmt: skip
     run: Mapping[str, Callable[[argparse.Namespace], None]] = {
         "compile": command_compile,
         "run": command_run,
@@ -251,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     try:
         run[args.command](args)
-    except (CompilerError, BindingError, PassError, OSError) as error:
+    except failures as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

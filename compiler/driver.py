@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.errors import PipelineError
+from compiler.errors import InputsError, PipelineError
 from compiler.frontend.load import OnnxModel, load
 from compiler.frontend.reference import node_model
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
@@ -111,6 +111,7 @@ def compile(
         module = record.after
         records.append(record)
         if p.name == "import":
+            check_sizes(module, context.sizes)
             key = engine_key(
                 module, pin=context.pin, sizes=context.sizes, pipeline=text, numerics=numerics,
                 target=target, features=cpu_features(), machine=context.machine,
@@ -150,6 +151,14 @@ def _check(target: str, numerics: str, shapes: Mapping[str, str] | None) -> None
             raise PipelineError(
                 f"{dimension}: no shape policy is called {policy!r}; there is: any", name=dimension
             )
+
+
+def check_sizes(module: Module, sizes: Mapping[str, int]) -> None:
+    """InputsError for a size of a dimension that the model does not have."""
+    known = [s.name for s in module.dims]
+    for name in sizes:
+        if name not in known:
+            raise InputsError("size.unknown", name=name, known=", ".join(known))
 
 
 def signature(module: Module) -> Signature:

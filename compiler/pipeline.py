@@ -28,7 +28,6 @@ from compiler.passes.emit import Emit
 from compiler.passes.fold_constants import FoldConstants
 from compiler.passes.fold_shape_ops import FoldShapeOps
 from compiler.passes.fuse import Fuse
-from compiler.passes.hoist_reciprocal import HoistReciprocal
 from compiler.passes.import_model import Import
 from compiler.passes.infer_shapes import InferShapes
 from compiler.passes.lower_loops import LowerLoops
@@ -41,7 +40,7 @@ from compiler.trace import PassRecord
 
 PASSES: tuple[type[Pass], ...] = (
     Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, RemoveNoops,
-    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, HoistReciprocal, StreamStores, OrderSteps,
+    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, StreamStores, OrderSteps,
     PlanMemory, Emit, Build,
 )  # fmt: skip
 """Every pass there is."""
@@ -51,7 +50,7 @@ Pipeline = tuple[Pass, ...]
 DEFAULT: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldConstants(), FoldShapeOps(),
     RemoveNoops(), Cse(), Dce(), Decompose(), FoldConstants(), RemoveNoops(), Cse(), Dce(), Fuse(),
-    LowerLoops(), CollapseAxes(), HoistReciprocal(), StreamStores(), OrderSteps(), PlanMemory(),
+    LowerLoops(), CollapseAxes(), StreamStores(), OrderSteps(), PlanMemory(),
     Emit(), Build(),
 )  # fmt: skip
 

@@ -33,7 +33,9 @@ MAY = {
         "driver", "measure", "trace", "snapshots", "errors", "messages", "ir", "pipeline", "passes",
         "fusion",
     },
-    "__main__": {"driver", "measure", "trace", "errors", "messages", "worker", "ir", "passes"},
+    "__main__": {
+        "driver", "measure", "trace", "errors", "messages", "worker", "ir", "passes", "runtime",
+    },
     "__init__": {"driver", "measure", "errors", "frontend", "runtime"},
 }  # fmt: skip
 """room -> the rooms it may know, beside itself."""

@@ -190,7 +190,6 @@ def test_options() -> None:
         name: {o for o in sub._option_string_actions if o not in ("-h", "--help")}
         for name, sub in subcommands().items()
     }
-    there["passes"].discard("--drift")  # taken, and of no effect: the IR has no drift
     assert told == there
 
 

@@ -35,7 +35,7 @@ from compiler.ir.loops import (
 from compiler.ir.module import Module
 from compiler.ir.types import KernelRef, attrs
 from compiler.passes.base import Context, Pass, Result
-from compiler.passes.hoist_reciprocal import names_of
+from compiler.passes.kernel_pass import names_of
 
 KINDS = {("par", "par"): "par", ("par", "vec"): "par", ("red", "red"): "red",
          ("seq", "seq"): "seq", ("seq", "vec"): "vec"}  # fmt: skip

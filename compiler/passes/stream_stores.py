@@ -35,8 +35,7 @@ from compiler.ir.loops import (
 )
 from compiler.ir.types import DType, TensorType
 from compiler.passes.base import Context, Refusal
-from compiler.passes.hoist_reciprocal import fresh, names_of
-from compiler.passes.kernel_pass import KernelPass, KernelRewrite
+from compiler.passes.kernel_pass import KernelPass, KernelRewrite, fresh, names_of
 
 
 @dataclass(frozen=True)

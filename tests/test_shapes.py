@@ -1,0 +1,359 @@
+"""Shapes: ranks 0 to 5, extents 0 and 1, broadcasting from both sides, views, products, reductions.
+
+Each model goes through both pipelines and the plan interpreter; one group of them also through
+machine code. The reference is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+import compiler
+from compiler.errors import GuardError, ModelError
+from compiler.ir.types import Array
+from tests.frontend.models import I64, data, info, model, node
+from tests.whole import (
+    PIPELINES,
+    Whole,
+    assert_near,
+    assert_records,
+    float64,
+    model_of,
+)
+
+SYMBOLS = {2: "a", 3: "b", 4: "c", 5: "d"}
+"""A symbol for each extent, so that equal extents have one symbol and guards are none."""
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).uniform(-2, 2, shape).astype(np.float32)
+
+
+def symbolic(shape: Sequence[int]) -> list[int | str]:
+    return [SYMBOLS.get(n, n) for n in shape]
+
+
+def check(
+    proto: ModelProto, inputs: dict[str, Array], tolerance: float = 1e-5, engine: bool = False
+) -> Whole:
+    """Right in both pipelines; the last trace."""
+    loaded = model_of(proto)
+    wanted = float64(loaded, inputs)
+    for base in PIPELINES:
+        whole = Whole(loaded, base)
+        assert_records(whole.trace.records)
+        assert_near(whole.run(inputs), wanted, tolerance)
+        if engine:
+            found = compiler.compile(loaded, pipeline=base).engine.run(inputs)
+            assert_near(found, wanted, tolerance)
+    return Whole(loaded)
+
+
+# ---- broadcasting --------------------------------------------------------------------------------
+
+LEFT = [(), (1,), (3,), (1, 1), (2, 1), (2, 3), (2, 1, 3), (1, 4, 1), (2, 4, 3), (5, 1, 4, 1),
+        (2, 1, 1, 4, 3), (1, 5, 1, 1, 1)]  # fmt: skip
+RIGHT = [(), (1,), (3,), (2, 3), (4, 1), (5, 2, 4, 3), (2, 5, 1, 1, 3)]
+
+
+def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(a, b)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=str)
+def test_broadcasting_from_both_sides(right: tuple[int, ...]) -> None:
+    for left in LEFT:
+        if not fits(left, right):
+            continue
+        nodes = [node("Add", ["x", "y"], ["s"]), node("Tanh", ["s"], ["t"]),
+                 node("Mul", ["t", "x"], ["z"])]  # fmt: skip
+        source = model(
+            nodes, [info("x", symbolic(left)), info("y", symbolic(right))], ["z", "s"]
+        )
+        check(source, {"x": floats(*left), "y": floats(*right, seed=1)})
+
+
+def test_broadcasting_through_machine_code() -> None:
+    """Every access pattern in one model: a row, a column, a scalar, a middle axis, an outer one."""
+    shapes = {"row": (4,), "column": (3, 1), "one": (), "middle": (2, 1, 4), "outer": (2, 1, 1),
+              "unit": (1, 1, 1)}  # fmt: skip
+    nodes, last = [], "x"
+    for k, name in enumerate(shapes):
+        nodes.append(node(("Add", "Mul", "Sub", "Max")[k % 4], [last, name], [f"t{k}"]))
+        last = f"t{k}"
+    inputs = {"x": (2, 3, 4), **shapes}
+    source = model(nodes, [info(n, symbolic(s)) for n, s in inputs.items()], [last])
+    whole = check(source, {n: floats(*s) for n, s in inputs.items()}, engine=True)
+    assert whole.trace.final.plan is not None and whole.trace.final.plan.launches() == 1
+
+
+def test_a_symbol_may_be_1_or_0_at_run_time() -> None:
+    """Where two symbols meet they must be equal, also when one of them is 1: never by `max`."""
+    source = model(
+        [node("Add", ["x", "y"], ["z"])], [info("x", ["n", "m"]), info("y", ["k", "m"])], ["z"]
+    )
+    for shape in ((1, 1), (1, 3), (0, 3), (3, 0), (0, 0)):
+        check(source, {"x": floats(*shape), "y": floats(*shape)})
+    whole = Whole(source)
+    for rows in ((3, 1), (1, 3), (0, 1)):
+        with pytest.raises(GuardError, match="n == k"):
+            whole.run({"x": floats(rows[0], 2), "y": floats(rows[1], 2)})
+
+
+def test_a_declared_1_broadcasts_and_a_constant_decides_a_symbol() -> None:
+    nodes = [node("Add", ["x", "y"], ["z"])]
+    check(model(nodes, [info("x", ["n", 1]), info("y", [1, "m"])], ["z"]),
+          {"x": floats(0, 1), "y": floats(1, 3)})  # fmt: skip
+    source = model(nodes, [info("x", ["n"]), info("y", [3])], ["z"])
+    check(source, {"x": floats(3), "y": floats(3)})
+    with pytest.raises(GuardError, match="n == 3"):
+        Whole(source).run({"x": floats(1), "y": floats(3)})
+    with pytest.raises(ModelError, match="dimensions 2 and 3 do not fit"):
+        Whole(model(nodes, [info("x", [2]), info("y", [3])], ["z"]))
+
+
+# ---- reductions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_reductions_over_any_axes(rank: int, keep: int) -> None:
+    """Leading, middle, trailing, all; and none named, which means all."""
+    x = floats(*(2, 3, 4, 2)[:rank])
+    names = ["p", "q", "r", "s"][:rank]
+    for count in range(rank + 1):
+        for axes in combinations(range(rank), count):
+            named = {"axes": [a - rank for a in axes]} if axes else {}
+            extra = ["axes"] if axes else []
+            weights = {"axes": np.array(axes, np.int64)} if axes else {}
+            nodes = [
+                node("ReduceSum", ["x", *extra], ["sum"], keepdims=keep),
+                node("ReduceMax", ["x"], ["max"], keepdims=keep, **named),
+                node("ReduceMean", ["x"], ["mean"], keepdims=keep, **named),
+            ]
+            outputs = ["sum", "max", "mean"]
+            if keep:  # and back against what was reduced
+                nodes += [node("Sub", ["x", "max"], ["d"]), node("Mul", ["d", "mean"], ["y"])]
+                outputs.append("y")
+            check(model(nodes, [info("x", names)], outputs, weights, opset=13), {"x": x})
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1), (1, 2), (0, 1, 2)], ids=str)
+def test_normalising_along_any_axes(axes: tuple[int, ...]) -> None:
+    """Two reductions and what stands between them, through machine code."""
+    nodes = [
+        node("ReduceMean", ["x"], ["m"], axes=list(axes)),
+        node("Sub", ["x", "m"], ["d"]),
+        node("Mul", ["d", "d"], ["q"]),
+        node("ReduceMean", ["q"], ["v"], axes=list(axes)),
+        node("Add", ["v", "eps"], ["w"]),
+        node("Sqrt", ["w"], ["r"]),
+        node("Div", ["d", "r"], ["y"]),
+    ]
+    weights = {"eps": np.float32(1e-5)}
+    source = model(nodes, [info("x", ["p", "q", "r"])], ["y", "m"], weights)
+    check(source, {"x": floats(3, 4, 5)}, 1e-5, engine=axes in ((0,), (1, 2), (0, 2)))
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+PRODUCTS = [
+    ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((5, 2, 3), (1, 3, 4)),
+    ((2, 5, 2, 3), (5, 3, 4)), ((3,), (5, 3, 4)), ((5, 2, 3), (3,)), ((2, 1, 2, 3), (1, 5, 3, 4)),
+    ((0, 3), (3, 4)), ((2, 0), (0, 4)), ((5, 0, 3), (3, 4)), ((2, 1, 2, 2, 3), (3, 2, 3, 4)),
+    ((1, 3), (3, 1)), ((1, 1), (1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), PRODUCTS, ids=str)
+def test_products_of_any_ranks(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    nodes = [node("MatMul", ["x", "y"], ["m"]), node("Relu", ["m"], ["z"])]
+    for shape in (symbolic, list):
+        source = model(nodes, [info("x", shape(left)), info("y", shape(right))], ["z"])
+        check(source, {"x": floats(*left), "y": floats(*right)})
+
+
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+def test_gemm_in_every_form(trans_a: int, trans_b: int) -> None:
+    a, b = floats(*((3, 2) if trans_a else (2, 3))), floats(*((4, 3) if trans_b else (3, 4)))
+    for alpha, beta in ((1.0, 1.0), (0.5, 2.0), (1.0, 0.0), (0.0, 1.0)):
+        for bias in (None, (), (1,), (4,), (1, 4), (2, 1), (2, 4), (1, 1)):
+            inputs = {"a": a, "b": b}
+            types = [info("a", ["p", "q"]), info("b", ["u", "v"])]
+            if bias is not None:
+                inputs["c"] = floats(*bias)
+                types.append(info("c", list(bias)))
+            gemm = node(
+                "Gemm", list(inputs), ["y"], alpha=alpha, beta=beta, transA=trans_a, transB=trans_b
+            )
+            check(model([gemm], types, ["y"], opset=11), inputs)
+
+
+# ---- views ---------------------------------------------------------------------------------------
+
+RESHAPES = [
+    ((2, 3, 4), [0, -1], 0), ((2, 3, 4), [-1], 0), ((2, 3, 4), [4, -1, 2], 0),
+    ((2, 3, 4), [0, 0, 0], 0), ((2, 3, 4), [-1, 0], 0), ((0, 3), [0, -1], 0), ((0, 3), [3, 0], 1),
+    ((2, 0, 3), [0, 3, 0], 1), ((1, 1, 1), [], 0), ((6,), [2, 3], 0),
+    ((2, 3, 4), [1, 2, 1, 12, 1], 0), ((0, 4), [0, 2, 2], 0), ((5,), [-1, 1], 0),
+    ((0, 6), [0, 2, -1], 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "target", "allowzero"), RESHAPES, ids=str)
+def test_reshapes(shape: tuple[int, ...], target: list[int], allowzero: int) -> None:
+    """From a constant target, over symbols and not; and from one that only data tell."""
+    nodes = [node("Reshape", ["x", "t"], ["y"], allowzero=allowzero), node("Neg", ["y"], ["z"])]
+    wanted = np.array(target, np.int64)
+    x = floats(*shape)
+    check(model(nodes, [info("x", list(shape))], ["z"], {"t": wanted}, opset=14), {"x": x})
+    if not allowzero:
+        names = ["p", "q", "r"][: len(shape)]
+        check(model(nodes, [info("x", names)], ["z"], {"t": wanted}, opset=14), {"x": x})
+    types = [info("x", list(shape)), info("t", [len(target)], I64)]
+    check(model(nodes, types, ["z"], opset=14), {"x": x, "t": wanted})
+
+
+def test_views_of_views_and_views_as_outputs() -> None:
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Reshape", ["r", "flat"], ["y"]),
+        node("Reshape", ["r", "units"], ["z"]),
+        node("Transpose", ["z"], ["p"], perm=[2, 0, 1]),
+        node("Flatten", ["p"], ["f"], axis=2),
+        node("Neg", ["f"], ["n"]),
+        node("Reshape", ["x", "flat"], ["w"]),
+    ]
+    weights = {"flat": np.array([-1], np.int64), "units": np.array([1, 0, -1], np.int64)}
+    source = model(nodes, [info("x", ["a", "b"])], ["r", "y", "z", "p", "f", "n", "w"], weights)
+    check(source, {"x": floats(2, 3)}, engine=True)
+    check(source, {"x": floats(0, 3)})
+
+
+# ---- what comes in and what goes out -------------------------------------------------------------
+
+
+def test_outputs_of_every_kind() -> None:
+    """Inputs, weights, constants, shapes, one value under several names, a value in between."""
+    nodes = [
+        node("Identity", ["x"], ["same"]),
+        node("Identity", ["x"], ["again"]),
+        node("Relu", ["x"], ["r"]),
+        node("Identity", ["r"], ["r2"]),
+        node("Exp", ["r"], ["e"]),
+        node("Shape", ["x"], ["s"]),
+        node("Shape", ["w"], ["ws"]),
+        node("Constant", [], ["k"], value=helper.make_tensor("v", TensorProto.FLOAT, [2], [1, 2])),
+        node("Constant", [], ["k0"], value_int=7),
+        node("Identity", ["w"], ["w2"]),
+        node("Transpose", ["w"], ["wt"]),
+        node("Cast", ["s"], ["sf"], to=TensorProto.FLOAT),
+        node("ReduceMean", ["sf"], ["sm"]),
+    ]
+    outputs = ["same", "again", "r", "r2", "e", "s", "ws", "k", "k0", "w2", "wt", "w", "x", "sm"]
+    source = model(nodes, [info("x", ["a", "b"]), info("unused", ["q", 2])], outputs,
+                   {"w": floats(3, 2)})  # fmt: skip
+    check(source, {"x": floats(2, 3), "unused": floats(4, 2)}, engine=True)
+    check(source, {"x": floats(0, 1), "unused": floats(0, 2)})
+
+
+def test_results_share_no_memory_with_inputs_or_each_other() -> None:
+    nodes = [node("Identity", ["x"], ["y"]), node("Identity", ["x"], ["z"]),
+             node("Identity", ["w"], ["v"])]  # fmt: skip
+    source = model(nodes, [info("x", ["n"])], ["y", "z", "v"], {"w": floats(4)})
+    engine = compiler.compile(data(source)).engine
+    x = floats(5)
+    first = engine.run({"x": x})
+    arrays = [x, *first.values()]
+    assert not any(np.shares_memory(a, b) for a, b in combinations(arrays, 2))
+    kept = first["v"].copy()
+    for a in arrays:
+        a[...] = 0  # the caller's now: nothing of it may be the engine's
+    assert np.array_equal(engine.run({"x": floats(5)})["v"], kept)
+
+
+def test_no_inputs_at_all() -> None:
+    source = model([node("Constant", [], ["k"], value_float=2.5), node("Neg", ["k"], ["y"])], [],
+                   ["y"])  # fmt: skip
+    check(source, {}, engine=True)
+
+
+def test_no_shapes_and_no_ranks() -> None:
+    nodes = [node("Add", ["x", "y"], ["z"]), node("Relu", ["z"], ["w"])]
+    unnamed = model(nodes, [info("x", [None, 3]), info("y", [None, 3])], ["w"])
+    check(unnamed, {"x": floats(2, 3), "y": floats(2, 3)}, engine=True)
+    unranked = model(nodes, [info("x"), info("y")], ["w"])
+    whole = check(unranked, {"x": floats(2, 3), "y": floats(3)}, engine=True)
+    assert {b.message for b in whole.trace.breaks()} == {"break.type-unknown"}
+
+
+WORDS = ["a b", 'x"y', "ẩn", "λ→", "a/b:0", "%p", "@q", "{z}", "new\nline", "tab\t", '"', "\\",
+         "for", "load", "params", "lo", "i", "0", "-1", "_", "r", "c", "n0", "y.1", "y.1.1", "x'",
+         "日本", "a,b", "[k]", "a=b", "é", "#3", "//", "->"]  # fmt: skip
+
+
+def test_names_may_be_anything() -> None:
+    """Values, nodes and dimensions: quotes, blanks, other scripts, words of the languages below."""
+    nodes, last = [], "in put"
+    for k, word in enumerate(WORDS):
+        op = ("Relu", "Neg", "Tanh", "Identity", "Exp")[k % 5]
+        nodes.append(node(op, [last], [word], name=f"{word}!"))
+        last = word
+    source = model(nodes, [info("in put", ["batch size", '日"'])], [last, *WORDS[:12:3]])
+    check(source, {"in put": floats(2, 3)}, engine=True)
+
+
+@pytest.mark.parametrize("symbol", ["a b", "for", "n", "r", "x", "1x", 'q"', "日", "s.0", "lo"])
+def test_dimensions_may_be_called_anything(symbol: str) -> None:
+    nodes = [node("Add", ["x", "y"], ["z"]), node("ReduceSum", ["z"], ["s"], keepdims=1),
+             node("Sub", ["z", "s"], ["o"])]  # fmt: skip
+    source = model(nodes, [info("x", [symbol, 3]), info("y", [symbol, 3])], ["o"])
+    check(source, {"x": floats(2, 3), "y": floats(2, 3)}, engine=symbol in ("for", "a b"))
+
+
+def test_a_pipeline_may_name_any_value() -> None:
+    source = model([node("Relu", ["x"], ['a+b "c"']), node("Neg", ['a+b "c"'], ["y,{z}"])],
+                   [info("x", ["n"])], ["y,{z}"])  # fmt: skip
+    text = r'default,partition-fallback{force=["a+b \"c\""]}'
+    whole = Whole(source, text)
+    assert [b.message for b in whole.trace.breaks()] == ["break.forced"]
+    assert Whole(source, whole.trace.pipeline).trace.pipeline == whole.trace.pipeline
+    x = floats(4)
+    assert_near(whole.run({"x": x}), float64(whole.model, {"x": x}))
+
+
+# ---- size ----------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_500_nodes() -> None:
+    """Fused into kernels of at most 64 ops."""
+    nodes, last = [], "x"
+    for k in range(500):
+        op = ("Neg", "Tanh", "Relu", "Sigmoid", "Erf")[k % 5]
+        nodes.append(node(op, [last], [f"v{k}"]))
+        last = f"v{k}"
+    one = compiler.compile(data(model(nodes, [info("x", ["n"])], [last])))
+    assert 500 / 64 <= one.engine.plan.launches() <= 10
+    inputs = {"x": floats(7)}
+    assert_near(one.engine.run(inputs), float64(one.model, inputs))
+
+
+def test_150_inputs_added_up() -> None:
+    """A kernel takes at most 16 arrays (R6), so a sum of many is several kernels."""
+    names = [f"i{k}" for k in range(150)]
+    nodes = [node("Sum", names, ["s"]), node("Add", ["i0", "i1"], ["a1"])]
+    nodes += [node("Add", [f"a{k - 1}", f"i{k}"], [f"a{k}"]) for k in range(2, 150)]
+    source = model(nodes, [info(n, ["n"]) for n in names], ["s", "a149"])
+    whole = check(source, {n: floats(3, seed=k) for k, n in enumerate(names)})
+    assert all(len(k.args) <= 16 for k in whole.module.kernels)
