@@ -258,6 +258,26 @@ def test_n_and_p_jump_between_passes_that_changed_something(english: Explorer, s
     expect(english.page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_compile_by_keyboard_leads_to_its_result(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    english.button("compile.start").focus()
+    english.page.keyboard.press("Enter")
+    title = english.page.get_by_role("heading", name=english.say("result.title"))
+    expect(title).to_be_focused(timeout=COMPILE_MS)
+    expect(title).to_be_in_viewport()
+    english.page.keyboard.press("ArrowDown")
+    expect(english.passes.nth(1)).to_have_attribute("aria-selected", "true")
+    expect(english.passes.nth(1)).to_be_in_viewport()
+    english.page.keyboard.press("Tab")
+    expect(english.passes.nth(1)).to_be_focused()
+
+
+def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:
+    english.open(server, "model=nosuch")
+    expect(english.problem).to_contain_text(english.say("request.model.remedy"))
+
+
 def test_a_running_measurement_can_be_cancelled(english: Explorer, server: str) -> None:
     english.open(server)
     english.choose("five_op_chain")

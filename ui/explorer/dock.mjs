@@ -50,7 +50,8 @@ function kernelView(state, found) {
   const choice = h("div", { class: "field row" },
     h("label", { for: "kernel-choice" }, t("kernels.choose")),
     h("select", { id: "kernel-choice", onchange: (event) => { state.kernel = Number(event.target.value); show(); } },
-      found.map((k, i) => h("option", { value: i, selected: i === at, translate: "no" }, k.name))));
+      found.map((k, i) => h("option", { value: i, selected: i === at, translate: "no" },
+        [k.name, ...(k.origins ?? [])].join(" ")))));
   show();
   return [choice, host];
 }

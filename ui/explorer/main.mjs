@@ -69,7 +69,8 @@ async function begin(data) {
   const { model, pipeline } = state.view;
   if (model.startsWith("sha256:")) state.upload = { digest: model.slice(7), name: "", size: 0 };
   if (model && !pipeline) state.view.pipeline = defaultPipeline(model);
-  if (model) queueMicrotask(() => started.then(act.compile));
+  if (!model && new URL(window.location.href).searchParams.get("model")) state.error = { message: "request.model" };
+  if (model) queueMicrotask(() => started.then(() => ask({ kind: "compile" })));
 }
 
 /** Light or dark by the background, so that our own colours follow the theme. */
@@ -138,7 +139,7 @@ function title() {
   const { model, name, numerics, pipeline, pin } = state.result.options;
   const sample = state.samples.find((s) => s.name === model);
   return h("div", null,
-    h("h2", null, t("result.title"), " ",
+    h("h2", { id: "result-title", tabindex: -1 }, t("result.title"), " ",
       sample ? sample.title[language()] : code(name || model)),
     h("p", { class: "hint" }, t("result.how", {
       pipeline: pipeline || "default", numerics: t(`options.numerics.${numerics}`), pin: pin || t("result.how.free") })));
@@ -191,7 +192,7 @@ const act = {
   compile() {
     if (state.job !== null || !state.view.model) return;
     state.error = null;
-    ask({ kind: "compile" });
+    ask({ kind: "compile" }, true);
   },
 
   measure() {
@@ -199,7 +200,7 @@ const act = {
     const { sizes, wrong } = readSizes(state);
     state.error = wrong ? { of: "measure", message: "request.size.range", parameters: wrong } : null;
     if (wrong) draw("dock");
-    else ask({ kind: "measure", ...state.result.options, sizes });
+    else ask({ kind: "measure", ...state.result.options, sizes }, true);
   },
 
   cancel() {
@@ -233,12 +234,13 @@ const act = {
   },
 };
 
-/** Ask Python for a job. What is compiled is taken down, so that a measurement is of the same. */
-function ask(request) {
+/** Ask Python for a job. What is compiled is taken down, so that a measurement is of the same.
+ * When a person pressed the button, `pressed`, the focus goes on to what the job brings. */
+function ask(request, pressed = false) {
   const { model, numerics, pipeline, pin } = state.view;
   const options = { model, numerics, pipeline, pin, name: state.upload && model.startsWith("sha256:") ? state.upload.name : "" };
   const full = { ...options, ...request, nonce: nonce() };
-  state.job = { token: "", kind: request.kind, nonce: full.nonce, options, phase: { text: t("job.asked"), done: 0, of: 0 } };
+  state.job = { token: "", kind: request.kind, pressed, nonce: full.nonce, options, phase: { text: t("job.asked"), done: 0, of: 0 } };
   send(full);
   progressed();
 }
@@ -315,7 +317,7 @@ async function finish(job, event) {
 }
 
 function finished(error) {
-  const { kind } = state.job;
+  const { kind, pressed } = state.job;
   state.job = null;
   state.error = error;
   draw("choose");
@@ -325,7 +327,16 @@ function finished(error) {
     showPass();
   }
   if (error) live.textContent = "";
+  if (pressed) moveOn(kind, error);
   writeAddress();
+}
+
+/** The pressed button was disabled and lost the focus: to the new result, else back to the button. */
+function moveOn(kind, error) {
+  if (root.getRootNode().activeElement) return;
+  const to = root.querySelector(kind === "compile" && !error ? "#result-title" : `#${kind}`);
+  to?.focus({ preventScroll: true });
+  if (to?.id === "result-title") to.scrollIntoView({ block: "start" });
 }
 
 // ---- keys ----------------------------------------------------------------------------------------

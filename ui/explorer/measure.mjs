@@ -27,7 +27,7 @@ export function readSizes(state) {
   for (const { name, size, low, maximum } of symbols(state)) {
     const text = (state.sizes[name] ?? String(size)).trim();
     const value = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
-    if (!(value >= low && value <= maximum)) return { wrong: { name, value: text, low, high: maximum } };
+    if (!(value >= low && value <= maximum)) return { wrong: { name, value: text || '""', low, high: maximum } };
     sizes[name] = value;
   }
   return { sizes };
@@ -107,9 +107,10 @@ function traffic(r) {
       name: `${t(`word.${w}`)}, ${t(`run.${k}`)}`, kind: k, value: r.bytes[k][w], text: bytes(r.bytes[k][w]) })))),
     table(t("measure.bytes"), [t("measure.run"), ...WORDS.map((w) => t(`word.${w}`)), t("measure.bandwidth")],
       BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => exact(r.bytes[k][w])), percent(r.bandwidth[k])])),
+    h("p", { class: "hint" }, t("measure.bandwidth.hint")),
     h("dl", { class: "words" }, WORDS.map((w) => [h("dt", null, t(`word.${w}`)), h("dd", null, t(`word.${w}.means`))])),
     r.bandwidth.copies ? h("p", null, t("measure.copies"), Object.entries(r.bandwidth.copies).map(([name, rate], i) =>
-      [i ? " · " : " ", code(name), " ", t("figure.rate", { n: number(rate / 1e9) })])) : null,
+      [i ? " · " : " ", t(`copies.${name.replaceAll(" ", "-")}`), " ", t("figure.rate", { n: number(rate / 1e9) })])) : null,
     r.floor_formula ? h("p", null, t("measure.formula"), BUILT.map((k, i) => [i ? " · " : " ", t(`run.${k}`), " ", code(r.floor_formula[k])])) : null);
 }
 
@@ -198,6 +199,8 @@ function condition(key, value) {
   if (typeof value === "object") {
     return Object.entries(value).map(([k, v], i) => [i ? " · " : null, code(`${k} ${typeof v === "number" ? number(v) : v}`)]);
   }
+  const seed = /^made, seed (\d+)$/.exec(value);
+  if (seed) return t("conditions.value.made", { seed: seed[1] });
   const word = `conditions.value.${String(value).replaceAll(" ", "-")}`;
   return known(word) ? t(word) : code(value);
 }

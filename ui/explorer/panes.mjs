@@ -33,10 +33,11 @@ export function panes(state, act) {
     if (snapshotsNow === null) return;
     const marks = compare(snapshotsNow[0].lines, snapshotsNow[1].lines);
     texts.forEach((host, side) => replace(host, lines(snapshotsNow[side].lines, marks[side], state.onlyChanges)));
-    for (const host of texts) {
-      const first = host.querySelector(".line.added, .line.removed, .line.changed");
+    const firsts = texts.map((host) => host.querySelector(".line.added, .line.removed, .line.changed"));
+    texts.forEach((host, side) => {
+      const first = firsts[side] ?? counterpart(firsts[1 - side], host);
       host.scrollTop = first ? Math.max(0, first.offsetTop - 40) : 0;
-    }
+    });
   }
 
   Promise.all(digests.map(blob)).then((found) => {
@@ -49,7 +50,10 @@ export function panes(state, act) {
         return;
       }
       layout(digest).then(
-        (placed) => replace(graphs[side], draw(found[side], placed, marks[side], t(`pane.${sides[side]}`))),
+        (placed) => {
+          replace(graphs[side], draw(found[side], placed, marks[side], t(`pane.${sides[side]}`)));
+          showFirst(graphs[side], placed.nodes, marks[side]);
+        },
         (failure) => replace(graphs[side], h("p", { class: "hint" }, t(failure.error?.message ?? "layout.large"))));
     });
   }, (failure) => act.fail(failure.error ?? { message: "blob.gone", parameters: {} }));
@@ -58,6 +62,24 @@ export function panes(state, act) {
     h("div", { class: "pane-bar" }, legend, only),
     h("div", { class: "columns" }, sides.map((side, k) => h("div", { class: "pane" },
       h("h3", null, t(`pane.${side}`)), graphs[k], texts[k]))));
+}
+
+/** The line of `host` of the same name as `line`, else as the nearest line above it that has one. */
+function counterpart(line, host) {
+  const found = new Map([...host.children].reverse().map((own) => [own.dataset.key, own]));
+  for (let above = line; above; above = above.previousElementSibling) {
+    if (found.has(above.dataset.key)) return found.get(above.dataset.key);
+  }
+  return null;
+}
+
+/** Scroll a graph to the topmost node that the pass touched. */
+function showFirst(host, nodes, marks) {
+  const touched = nodes.filter((node) => marks.get(node.key) !== "same");
+  if (touched.length === 0) return;
+  const first = touched.reduce((a, b) => (b.y < a.y ? b : a));
+  host.scrollTop = Math.max(0, first.y - 60);
+  host.scrollLeft = Math.max(0, first.x + first.width + 60 - host.clientWidth);
 }
 
 function lines(all, marks, onlyChanges) {
