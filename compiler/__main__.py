@@ -12,31 +12,34 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
+from zipfile import ZipFile
 
 if TYPE_CHECKING:
     from compiler.driver import Built
     from compiler.ir.edits import Event
     from compiler.ir.machine import MachineProfile
     from compiler.ir.types import Array
-    from compiler.trace import Trace
+    from compiler.trace import Json, Trace
 
 
 def assignments(values: Sequence[str] | None, option: str) -> dict[str, int]:
-    """`["batch=32"]` -> `{"batch": 32}`; SystemExit says what is wrong."""
+    """`["batch=32"]` -> `{"batch": 32}`; OptionError says what is wrong."""
+    from compiler.errors import OptionError
+
     found: dict[str, int] = {}
     for value in values or ():
         name, sign, number = value.rpartition("=")
         if not sign or not name or not number.isdecimal():
-            raise SystemExit(f"{option} takes NAME=NUMBER, not {value!r}")
+            raise OptionError(f"{option} is NAME=NUMBER, not {value!r}")
         found[name] = int(number)
     return found
 
 
-def thread_count(text: str) -> int:
+def at_least_one(text: str) -> int:
     """A whole number from 1 on; argparse says so for anything else."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("a run has at least 1 thread")
+        raise argparse.ArgumentTypeError("it is at least 1")
     return number
 
 
@@ -54,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--target", default="cpu", help="cpu")
     common.add_argument("--numerics", default="default", choices=("default", "strict"))
     common.add_argument(
-        "--threads", type=thread_count, metavar="N", help="default: all cores"
+        "--threads", type=at_least_one, metavar="N", help="default: all cores"
     )
     common.add_argument("--store", metavar="FOLDER", help="keep engines here and reuse them")
     common.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
@@ -74,7 +77,9 @@ def parser() -> argparse.ArgumentParser:
         if name == "run":
             sub.add_argument("--output", metavar="Y.npz", help="write the outputs here")
         if name == "measure":
-            sub.add_argument("--repetitions", type=int, metavar="N", help="of each variant")
+            sub.add_argument(
+                "--repetitions", type=at_least_one, metavar="N", help="of each variant"
+            )
         if name == "explain":
             sub.add_argument("--drift", action="store_true", help="how far each pass moves results")
     commands.add_parser("worker", help="serve compile and measure as JSON lines")
@@ -195,19 +200,38 @@ def command_compile(args: argparse.Namespace) -> None:
         print("graph breaks: " + ", ".join(f"{b.node} ({b.op})" for b in breaks))
 
 
+def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """An `.npz` file that `--inputs` and `numpy.load` read; a name may be any text."""
+    import numpy as np
+
+    with ZipFile(path, "w") as file:
+        for name, array in arrays.items():
+            plain = array.astype(np.str_) if array.dtype.hasobject else array
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)
+
+
+def first_values(array: Array, count: int) -> Json:
+    """The first elements in row-major order; what JSON has no number for as text."""
+    found: list[Json] = array.reshape(-1)[:count].tolist()
+    return [x if isinstance(x, bool | int | float | str) else str(x) for x in found]
+
+
 def command_run(args: argparse.Namespace) -> None:
     import numpy as np
+
+    from compiler.worker import finite
 
     built = compile_model(args)
     outputs = built.engine.run(inputs_of(args, built))
     if args.output:
-        np.savez(args.output, allow_pickle=False, **outputs)
+        write_arrays(args.output, outputs)
     if args.json:
         found = {
             name: {
                 "shape": list(array.shape),
                 "dtype": str(array.dtype),
-                "values": array.reshape(-1)[:16].tolist(),
+                "values": finite(first_values(array, 16)),
             }
             for name, array in outputs.items()
         }
@@ -243,7 +267,7 @@ def command_passes(args: argparse.Namespace) -> None:
         return
     for r in trace.records:
         if r.changed:
-            print(f"// after {r.text}\n{print_module(r.after)}\n")
+            print(f"// after {r.text}\n{print_module(r.after)}")
 
 
 def command_measure(args: argparse.Namespace) -> None:

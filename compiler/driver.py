@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.errors import InputsError, PipelineError
+from compiler.errors import InputsError, OptionError
 from compiler.frontend.load import OnnxModel, load
 from compiler.frontend.reference import node_model
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
@@ -81,8 +81,8 @@ def compile(
 
     `pin` binds dimensions at compile time, the others stay symbolic; `shapes` gives policies of
     dimensions (`any` is the one that exists); `sizes` are what the cost model assumes of symbols;
-    `store` is a folder that keeps engines by key. Raises ModelError, PipelineError, PinError,
-    UnsupportedOperator, Cancelled.
+    `store` is a folder that keeps engines by key. Raises ModelError, OptionError, PipelineError,
+    PinError, UnsupportedOperator, Cancelled.
     """
     passes = read_pipeline(pipeline)
     _check(target, numerics, shapes)
@@ -138,19 +138,14 @@ def compile(
 
 
 def _check(target: str, numerics: str, shapes: Mapping[str, str] | None) -> None:
-    if target not in TARGETS:
-        raise PipelineError(
-            f"no target is called {target!r}; there are: {', '.join(TARGETS)}", name=target
-        )
-    if numerics not in NUMERICS:
-        raise PipelineError(
-            f"numerics is one of {', '.join(NUMERICS)}, not {numerics!r}", name=numerics
-        )
-    for dimension, policy in (shapes or {}).items():
-        if policy != "any":
-            raise PipelineError(
-                f"{dimension}: no shape policy is called {policy!r}; there is: any", name=dimension
-            )
+    def one_of(what: str, value: str, known: tuple[str, ...]) -> None:
+        if value not in known:
+            raise OptionError(f"{what} is one of {', '.join(known)}, not {value!r}")
+
+    one_of("a target", target, TARGETS)
+    one_of("numerics", numerics, NUMERICS)
+    for policy in (shapes or {}).values():
+        one_of("a shape policy", policy, ("any",))
 
 
 def check_sizes(module: Module, sizes: Mapping[str, int]) -> None:

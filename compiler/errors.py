@@ -23,7 +23,7 @@ Parameter = str | int | float
 TEXTS: Mapping[str, tuple[str, str]] = {
     "model.missing": (
         "there is no such file",
-        "Check the path, or pass the model's bytes.",
+        "Check the path, or give the name of a sample.",
     ),
     "model.unreadable": (
         "the file cannot be read: {reason}",
@@ -43,7 +43,7 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     ),
     "model.not-onnx": (
         "this is not an ONNX model",
-        "Pass a file in the ONNX format (usually `.onnx`).",
+        "Pass a file in the ONNX format (usually .onnx).",
     ),
     "model.truncated": (
         "the file starts as an ONNX model, but is cut off or damaged",
@@ -165,7 +165,8 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "{name} is {given} in the inputs, so it cannot be {value}",
         "Leave out the size, or give inputs of that size.",
     ),
-    "error.pipeline": ("{text}", "Compare the text with the list of passes."),
+    "error.option": ("{text}", "Choose one of these."),
+    "error.pipeline": ("{text}", "Compare the text with the list of passes in docs/passes.md."),
 }
 """Message id -> (the problem, the way out), in English."""
 
@@ -253,6 +254,13 @@ class ForceError(CompilerError):
 
 class InputsError(CompilerError):
     """Inputs that cannot be made."""
+
+
+class OptionError(CompilerError):
+    """An option of compile or measure with a value that it does not take."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("error.option", text=text)
 
 
 class PipelineError(CompilerError):

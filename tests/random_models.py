@@ -283,13 +283,10 @@ class Maker:
         e = self.node("Tanh", [x], replace(x, bound=1.0, exact=False))
         for _ in range(self.draw(st.integers(1, 3))):
             e = self.node("Exp", [e], replace(e, bound=3.0))
-            n = self.extents(x.shape)[axis]
-            total = self.node("ReduceSum", [e, line], replace(e, shape=row, bound=min(3.0 * n, 8)))
-            if total.bound <= 1:  # brought back by Tanh
-                total = self.node("Add", [total, self.number(total, 2)], replace(total, bound=3))
-            e = self.node("Div", [e, total], replace(e, bound=3.0))
+            total = self.node("ReduceSum", [e, line], replace(e, shape=row, bound=LIMIT))
+            e = self.node("Div", [e, total], replace(e, bound=1.0))
         if self.chance(2):
-            e = self.node("Mul", [e, x], replace(e, bound=3 * x.bound))
+            e = self.node("Mul", [e, x], replace(e, bound=x.bound))
         if self.chance(2):
             self.node("ReduceMax", [e], replace(e, shape=row), axes=[axis])
 
@@ -386,8 +383,8 @@ class Maker:
 
     STEPS = (
         unary, unary, unary, integer_unary, binary, binary, binary, binary, clip, cast, cast,
-        reduce, reduce, softmax, rows, layernorm, matmul, transpose, reshape, reshape, compare, gather,
-        concat,
+        reduce, reduce, softmax, rows, layernorm, matmul, transpose, reshape, reshape, compare,
+        gather, concat,
     )  # fmt: skip
 
 

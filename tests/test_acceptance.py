@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from compiler.fusion.decisions import Decision
 from compiler.ir.plan import CallStep, KernelStep
 from compiler.ir.types import Array
 from compiler.runtime.engine import Engine, OutputError
-from compiler.trace import Trace
+from compiler.trace import PassRecord, Trace
 from sample_models import FOLDER, sample
 from tests.frontend.models import data, info, model, node
 from tests.whole import (
@@ -30,7 +32,8 @@ from tests.whole import (
     inputs_of,
 )
 
-SIZES = ((7, 33), (64, 129), (0, 0), (1, 1), (0, 5), (5, 0))
+SIZES = ((7, 33), (250, 401), (0, 0), (1, 1), (0, 5), (5, 0))
+"""The second is large enough for steps to be split over threads."""
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -96,6 +99,7 @@ def kernels(trace: Trace) -> int:
         ("digits", "default", 5),
         ("digits", "op-by-op", 7),
         ("diamond", "default", 3),
+        ("diamond", "op-by-op", 3),
     ],
 )
 def test_launches_are_counted(name: str, base: str, launches: int) -> None:
@@ -280,6 +284,48 @@ def test_inputs_that_do_not_fit_are_named() -> None:
         engine.run({**inputs, "X": inputs["X"].astype(np.float64)})
 
 
+# ---- compiling ---------------------------------------------------------------------------------
+
+
+def test_progress_is_told_pass_by_pass_and_kernel_by_kernel() -> None:
+    told: list[tuple[str, int, int]] = []
+    names: list[str] = []
+
+    def progress(record: PassRecord | None, phase: str, done: int, of: int) -> None:
+        told.append((phase, done, of))
+        if record is not None:
+            names.append(record.name)
+
+    one = compiler.compile(sample("mlp").path, progress=progress)
+    assert names == [r.name for r in one.trace.records]
+    assert [t for t in told if t[0] == "pass"] == [
+        ("pass", k + 1, len(names)) for k in range(len(names))
+    ]
+    assert [t for t in told if t[0] == "build"] == [("build", 0, 2), ("build", 1, 2)]
+
+
+def test_a_compile_can_be_stopped_between_passes_and_kernels() -> None:
+    for at in ("infer-shapes", "fuse", "emit"):
+        cancel = threading.Event()
+
+        def progress(record: PassRecord | None, *_: object) -> None:
+            if record is not None and record.name == at:  # noqa: B023
+                cancel.set()  # noqa: B023
+
+        with pytest.raises(compiler.Cancelled):
+            compiler.compile(sample("mlp").path, progress=progress, cancel=cancel)
+
+
+def test_four_threads_compile_at_once() -> None:
+    names = ("five_op_chain", "softmax_spelled_out", "digits", "diamond")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda name: compiler.compile(sample(name).path), names))
+    for name, one in zip(names, made, strict=True):
+        inputs = inputs_of(one.trace, {s.name: 3 for s in one.engine.signature.symbols})
+        assert_near(one.engine.run(inputs), float64(one.model, inputs))
+        assert one.trace.name == name
+
+
 # ---- the store -----------------------------------------------------------------------------------
 
 
@@ -296,6 +342,15 @@ def test_a_store_gives_the_engine_back_and_says_what_changed(tmp_path: Path) -> 
     assert_same_bits(again.engine.run(inputs), first.engine.run(inputs))
     loaded = Engine.load(tmp_path / "engine" / first.key.digest)
     assert_same_bits(loaded.run(inputs), first.engine.run(inputs))
+
+
+def test_a_folder_holds_the_engine_that_was_saved_last(tmp_path: Path) -> None:
+    built("diamond").engine.save(tmp_path / "k")
+    built("five_op_chain").engine.save(tmp_path / "k")
+    assert Engine.load(tmp_path / "k").name == "five_op_chain"
+    written = (tmp_path / "k" / "manifest.json").stat().st_ino
+    built("five_op_chain").engine.save(tmp_path / "k")
+    assert (tmp_path / "k" / "manifest.json").stat().st_ino == written, "it was there already"
 
 
 def test_what_cannot_be_asked_for_is_refused() -> None:

@@ -7,6 +7,8 @@ Most run in the plan interpreter, over poisoned memory; a few through machine co
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import compiler
 from compiler.pipeline import DEFAULT, PASSES, parse_pipeline, print_pipeline
 from sample_models import sample
-from tests.random_models import Random, models, pipelines
+from tests.random_models import FUSE, LOOPS, TENSOR, Random, models, pipelines
 from tests.whole import NAMES, Whole, assert_close, assert_near, assert_records, float64, inputs_of
 
 many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
@@ -39,6 +41,30 @@ def test_any_pipeline_makes_machine_code(model: Random, pipeline: str, numerics:
     assert_close(built.engine.run(model.inputs), float64(built.model, model.inputs), 1e-4)
 
 
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(models(14), st.data())
+def test_any_wish_of_the_user_keeps_the_result(model: Random, choice: st.DataObject) -> None:
+    """Nodes sent to the library, pairs forced and forbidden, groups of any size, sizes pinned."""
+    nodes = model.proto.graph.node
+    names = [o for n in nodes if n.op_type != "Constant" for o in n.output] or ["in0"]
+    value = st.sampled_from(names)
+    library = choice.draw(st.lists(value, max_size=3)) if names != ["in0"] else []
+    pairs = st.lists(st.tuples(value, value).map("+".join), max_size=4).map(",".join)
+    pipeline = (
+        f"default,partition-fallback{{force=[{','.join(library)}]}},"
+        f"fuse{{force=[{choice.draw(pairs)}],forbid=[{choice.draw(pairs)}],"
+        f"max_ops={choice.draw(st.sampled_from([1, 2, 3, 64]))}}}"
+    )
+    known = {d.dim_param for i in model.proto.graph.input for d in i.type.tensor_type.shape.dim}
+    pin = {n: size for n, size in model.sizes.items() if n in known and choice.draw(st.booleans())}
+    whole = Whole(model.proto, pipeline, pin=pin)
+    assert_records(whole.trace.records)
+    forced = {b.op for b in whole.trace.breaks() if b.message == "break.forced"}
+    assert not forced or library
+    assert_close(whole.run(model.inputs), float64(whole.model, model.inputs), 1e-4)
+    json.dumps(whole.trace.to_json(), allow_nan=False)
+
+
 @settings(max_examples=8)
 @given(pipelines())
 @pytest.mark.parametrize("name", NAMES)
@@ -57,8 +83,6 @@ def test_a_drawn_pipeline_is_read_back(pipeline: str) -> None:
 
 def test_what_is_drawn_covers_every_pass() -> None:
     """A pass that joins the pipeline joins these tests."""
-    from tests.random_models import FUSE, LOOPS, TENSOR
-
     required = {p.name for p in PASSES if p.required}
     drawn = {*TENSOR, *LOOPS, *(text.partition("{")[0] for text in FUSE)}
     assert required | drawn == {p.name for p in PASSES}

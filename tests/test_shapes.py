@@ -225,6 +225,107 @@ def test_reshapes(shape: tuple[int, ...], target: list[int], allowzero: int) -> 
     check(model(nodes, types, ["z"], opset=14), {"x": x, "t": wanted})
 
 
+@pytest.mark.parametrize(
+    ("names", "target", "fitting", "others"),
+    [
+        (["n", 6], [-1, 4], [(2, 6), (4, 6), (0, 6)], [(1, 6), (3, 6)]),
+        (["n", "m"], [-1, 2], [(2, 3), (1, 2), (0, 5)], [(3, 3)]),
+        (["n", "m"], [2, -1], [(2, 3), (4, 1)], [(3, 3)]),
+        (["n"], [2, -1, 3], [(6,), (12,), (0,)], [(5,)]),
+        (["n", "m"], [2, 3], [(2, 3), (3, 2), (6, 1)], [(1, 1), (0, 3)]),
+        (["n", "m"], [-1, 0], [(2, 3), (3, 3), (4, 2)], []),
+    ],
+    ids=str,
+)
+def test_reshapes_that_fit_some_sizes_only(
+    names: list[int | str],
+    target: list[int],
+    fitting: list[tuple[int, ...]],
+    others: list[tuple[int, ...]],
+) -> None:
+    """What cannot be known beforehand is a guard: right where it holds, a clear error elsewhere."""
+    nodes = [node("Reshape", ["x", "t"], ["y"]), node("Tanh", ["y"], ["z"])]
+    source = model(nodes, [info("x", names)], ["z"], {"t": np.array(target, np.int64)})
+    whole = Whole(source)
+    engine = compiler.compile(whole.model).engine
+    for shape in fitting:
+        x = {"x": floats(*shape)}
+        wanted = float64(whole.model, x)
+        assert_near(whole.run(x), wanted)
+        assert_near(engine.run(x), wanted)
+    for shape in others:
+        for run in (whole.run, engine.run):
+            with pytest.raises(GuardError, match="n0"):
+                run({"x": floats(*shape)})
+
+
+def attention(heads: int = 2, size: int = 4) -> ModelProto:
+    """A transformer block over [batch, seq, heads*size], its shapes computed as exporters do."""
+    width = heads * size
+    weights: dict[str, Array] = {
+        "wq": floats(width, width), "wk": floats(width, width, seed=1),
+        "wv": floats(width, width, seed=2), "wo": floats(width, width, seed=3),
+        "gamma": floats(width), "beta": floats(width, seed=1),
+        "w1": floats(width, 4 * width), "b1": floats(4 * width), "w2": floats(4 * width, width),
+        "scale": np.array(size**-0.5, np.float32), "root": np.array(2**0.5, np.float32),
+        "one": np.array(1, np.float32), "half": np.array(0.5, np.float32),
+        **{f"i{k}": np.array([k], np.int64) for k in range(3)},
+        "heads": np.array([heads], np.int64), "size": np.array([size], np.int64),
+        "rest": np.array([-1], np.int64),
+    }  # fmt: skip
+    nodes = [
+        node("LayerNormalization", ["x", "gamma", "beta"], ["n"], axis=-1),
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "i0", "i1"], ["sb"]),
+        node("Slice", ["s", "i1", "i2"], ["st"]),
+        node("Concat", ["sb", "st", "heads", "size"], ["split"], axis=0),
+        node("Concat", ["sb", "st", "rest"], ["join"], axis=0),
+    ]
+    for q in "qkv":
+        nodes += [
+            node("MatMul", ["n", f"w{q}"], [f"{q}m"]),
+            node("Reshape", [f"{q}m", "split"], [f"{q}r"]),
+            node("Transpose", [f"{q}r"], [q], perm=[0, 2, 3, 1] if q == "k" else [0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("MatMul", ["q", "k"], ["qk"]),
+        node("Mul", ["qk", "scale"], ["scaled"]),
+        node("Add", ["scaled", "mask"], ["masked"]),
+        node("Softmax", ["masked"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["o"]),
+        node("Transpose", ["o"], ["ot"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["ot", "join"], ["oj"]),
+        node("MatMul", ["oj", "wo"], ["ow"]),
+        node("Add", ["ow", "x"], ["r"]),
+        node("MatMul", ["r", "w1"], ["f1"]),
+        node("Add", ["f1", "b1"], ["f"]),
+        node("Div", ["f", "root"], ["g1"]),
+        node("Erf", ["g1"], ["g2"]),
+        node("Add", ["g2", "one"], ["g3"]),
+        node("Mul", ["f", "g3"], ["g4"]),
+        node("Mul", ["g4", "half"], ["g"]),
+        node("MatMul", ["g", "w2"], ["f2"]),
+        node("Add", ["f2", "r"], ["y"]),
+    ]
+    types = [info("x", ["batch", "seq", width]), info("mask", ["batch", 1, 1, "seq"])]
+    return model(nodes, types, ["y", "p"], weights)
+
+
+def test_a_transformer_block_at_any_batch_and_length() -> None:
+    loaded = model_of(attention())
+    for base in PIPELINES:
+        whole, one = Whole(loaded, base), compiler.compile(loaded, pipeline=base)
+        assert not one.trace.breaks() and not whole.module.guards
+        for batch, length in ((2, 5), (1, 1), (0, 3), (3, 0)):
+            inputs = {
+                "x": floats(batch, length, 8),
+                "mask": np.where(floats(batch, 1, 1, length) > 1, -1e9, 0).astype(np.float32),
+            }
+            wanted = float64(loaded, inputs)
+            assert_near(whole.run(inputs), wanted)
+            assert_near(one.engine.run(inputs), wanted)
+
+
 def test_views_of_views_and_views_as_outputs() -> None:
     nodes = [
         node("Relu", ["x"], ["r"]),

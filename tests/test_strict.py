@@ -126,6 +126,27 @@ def test_threads_change_no_bit(name: str, numerics: str, monkeypatch: pytest.Mon
             assert_same_bits(split.run(inputs, threads=threads), whole)
 
 
+def test_scratch_belongs_to_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are kept between the loops of a kernel, in memory of the worker's own."""
+    axes = {"axes": np.array([1], np.int64)}
+    nodes = [
+        node("Exp", ["x"], ["e"]),
+        node("ReduceSum", ["e", "axes"], ["z"]),
+        node("Div", ["e", "z"], ["p"]),
+        node("Log", ["p"], ["l"]),
+        node("Mul", ["p", "l"], ["m"]),
+        node("ReduceSum", ["m", "axes"], ["entropy"]),
+    ]
+    one = compiler.compile(data(model(nodes, [info("x", ["r", "c"])], ["entropy"], axes)))
+    assert any(a.mode == "scratch" for k in one.module.kernels for a in k.args)
+    monkeypatch.setattr(binding, "PARALLEL_WORK", 1)
+    inputs = {"x": np.random.default_rng(0).standard_normal((211, 33)).astype(np.float32)}
+    whole = one.engine.run(inputs, threads=1)
+    assert_near(whole, float64(one.model, inputs))
+    for threads in (2, 3, 8):
+        assert_same_bits(one.engine.run(inputs, threads=threads), whole)
+
+
 def test_large_runs_are_split_and_streamed_without_a_change() -> None:
     """Above the sizes at which steps are split, and rows written past the cache."""
     fused, apart = built("softmax_spelled_out", numerics="strict"), by_origin("softmax_spelled_out")

@@ -170,7 +170,8 @@ def lacking(op: Op, module: Module, params: ParamStore) -> str:
     try:
         NodeRunner(node_model(op, module, params))
     except Exception as error:  # the evaluator's errors have no common type
-        return str(error).splitlines()[0] or type(error).__name__
+        first = (str(error).splitlines() or [""])[0].partition(" Did you recompile")[0]
+        return first.rstrip(".") or type(error).__name__
     return ""
 
 

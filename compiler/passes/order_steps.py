@@ -18,6 +18,7 @@ from typing import ClassVar
 from compiler.ir.edits import Event, Ops, apply, parameters
 from compiler.ir.graph import Graph, Op, reads
 from compiler.ir.module import Module
+from compiler.ir.types import DType
 from compiler.passes.base import Context, Pass, Result
 
 FREE = ("const", "param", "dims", "reshape")
@@ -55,11 +56,12 @@ def roots(graph: Graph) -> dict[str, str]:
 
 
 def value_bytes(graph: Graph, context: Context) -> dict[str, int]:
-    """Bytes of every value that a step writes, at the assumed sizes; 0 where unknown."""
+    """Bytes of every value that a step writes, at the assumed sizes; 0 where unknown, and for
+    text, which has no size."""
     found: dict[str, int] = {}
     for op in graph.ops:
         for v in op.outputs:
-            known = v.type.known and op.kind not in FREE
+            known = v.type.known and v.type.dtype is not DType.string and op.kind not in FREE
             found[v.name] = context.size(v.type.nbytes) if known else 0
     return found
 

@@ -72,7 +72,7 @@ class Parts:
 
 
 def write_artifact(parts: Parts, folder: Path) -> None:
-    """Write `folder`, whole or not at all; one that is there and intact stays.
+    """Write `folder`, whole or not at all; one of the same key that is there and intact stays.
 
     Raises ArtifactError where it can't be written to, or holds other files, and for a text whose
     path leaves the folder or is one of the engine's own.

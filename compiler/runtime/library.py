@@ -31,7 +31,7 @@ class _Evaluator(Protocol):
     @property
     def input_names(self) -> Sequence[object]: ...
 
-    def run(self, output_names: None, feed_inputs: dict[str, Array]) -> Sequence[Any]: ...
+    def run(self, output_names: None, feed_inputs: dict[str, Any]) -> Sequence[Any]: ...
 
 
 class LibraryError(Exception):
@@ -145,7 +145,7 @@ class Library:
                 f"the reference evaluator failed at the node that makes %{value} from "
                 f"({shapes}): {error}; run it by itself to see why"
             ) from error
-        results: list[Array] = [_from_onnx(np.asarray(r)) for r in raw]
+        results = [_from_onnx(r) for r in raw]
         if len(results) < outputs:
             raise LibraryError(
                 f"%{value}: its node gives {len(results)} results, expected {outputs}: "
@@ -192,7 +192,10 @@ def _load(value: str, model: bytes) -> _Node:
     return _Node(made, names, threading.Lock())
 
 
-def _to_onnx(array: Array, dtype: DType | None) -> Array:
+def _to_onnx(array: Array, dtype: DType | None) -> Any:
+    """What the evaluator takes: bfloat16 as such, a sequence or an absent optional unboxed."""
+    if array.dtype.hasobject and array.ndim == 0 and isinstance(array[()], _BOXED):
+        return array[()]
     if dtype is not DType.bf16 or array.dtype != np.uint16:
         return array
     from onnx import TensorProto, helper
@@ -200,5 +203,16 @@ def _to_onnx(array: Array, dtype: DType | None) -> Array:
     return array.view(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))
 
 
-def _from_onnx(result: Array) -> Array:
-    return result.view(np.uint16) if result.dtype.name == "bfloat16" else result
+def _from_onnx(result: Any) -> Array:
+    """An array for any result: bfloat16 as its bits; a sequence or an absent optional boxed at
+    rank 0."""
+    if isinstance(result, _BOXED):
+        box = np.empty((), object)
+        box[()] = result
+        return box
+    array: Array = np.asarray(result)
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+_BOXED = (list, dict, type(None))
+"""Results that are no arrays."""

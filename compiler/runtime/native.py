@@ -2,18 +2,57 @@
 
     run_plan(steps, count, threads):
         for (kernel, params, extent, parallel) in steps:
-            split [0, extent) into n nearly equal ranges [lo, hi)       n = threads or 1
-            worker w of n calls  kernel(params, w, lo, hi)
+            serial:    kernel(params, 0, 0, extent)
+            parallel:  team = min(threads, extent)     members 0 (the caller) to team - 1 (workers)
+                       n = min(extent, c team)         chunk k is [k extent / n, (k + 1) extent / n)
+                       share m is the chunks           [m n / team, (m + 1) n / team)
+                       member m, again and again:      claim a chunk, kernel(params, m, its range)
 
 A kernel is `void k(int64* params, uint64 worker, uint64 lo, uint64 hi)`, and never called on an
 empty range. A step is data, four int64: the kernel's address, that of its params, the extent, and
 whether it may be split. So a plan compiles nothing, and the one runner below serves all of them.
 
+*A share is an offer.* A member claims from the front of its own share, so that its cache has what
+it wrote in the step before; then from the back of the others'. In the end the caller waits only for
+chunks that were begun: a worker that comes late, because something else has its CPU, finds nothing
+left, and nobody has waited for it.
+
+The process has one pool of workers, whatever engines it has. It grows when a step first needs it
+and lives as long as the process. This is all that its members share:
+
+    share[m]  one word (team, front, back): chunks [front, back) of the present step are unclaimed
+    step, n   the present step
+    pending   how many of its chunks are not reported done
+    asleep[m] whether member m sleeps, or is about to
+    taken     whether a caller has the pool
+
+    caller                                     worker m
+      taken: 0 -> 1; if it was 1, do the         work: claim chunks and call the kernel, while there
+        step serially                              are any; pending -= how many these were; where
+      step, n, pending = …                         that makes 0, wake the caller
+      for all m: share[m] = …; wake m            nothing to claim for some microseconds:
+      work like a worker                           asleep[m] = 1; work; if there was nothing, sleep
+      wait for pending = 0; taken = 0
+
+    claim: read a share; if m < team and front < back, compare-and-swap front + 1, or back - 1
+
+*A claim proves what it needs.* Nothing but the word is read before. Step and n are written only
+while all shares are empty, and nothing is published until all that was claimed is done: so who has
+claimed reads the step of its chunk, however long it was away. Publishing releases what the caller
+wrote, a claim acquires it; pending does the same for what the workers wrote.
+*No wake-up is lost.* One side sets asleep, then reads shares; the other sets a share, then reads
+asleep; all in one total order, so one of them sees the other. Likewise the caller with pending.
+*A caller never waits for the pool.* While another thread has it, a step runs serially.
+*A forked child has no workers.* It forgets those of its parent and makes its own.
+
 All that touches llvmlite while an engine runs is here. Each engine has a linker (MCJIT) of its own
 and registers nothing with the process: what Numba, or another engine, calls by the same name stays
 theirs. Two objects of one engine that define the same name are refused.
 
-Teaches: a program is code plus a table; threads are a property of a run, not of the code.
+Teaches: a program is code plus a table; threads are a property of a run, not of the code; who deals
+out work for good waits for the slowest.
+Sources: R. Blumofe, C. Leiserson, "Scheduling Multithreaded Computations by Work Stealing", 1999;
+U. Drepper, "Futexes Are Tricky", 2011.
 """
 
 # llvmlite has no type hints; the public functions of this module are its typed face.
@@ -23,6 +62,8 @@ Teaches: a program is code plus a table; threads are a property of a run, not of
 import ctypes
 import functools
 import os
+import platform
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -48,35 +89,266 @@ __all__ = [
 RUNNER_SYMBOL: Final = "run_plan"
 STEP_WORDS: Final = 4  # int64 words of one step: kernel address, params address, extent, parallel
 
-# The three functions of OpenMP's run-time library that the runner calls, in the order of @openmp.
-_OPENMP: Final = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+CHUNKS: Final = 8
+"""Chunks a member: more even out better what the CPUs do beside this, fewer cost less."""
+TEAM: Final = 256
+"""At most so many members work on a step."""
+SPIN: Final = 1000
+"""Turns (of 10 to 40 ns) that a worker waits for a job, or a caller for the end, before it sleeps:
+about what sleeping and waking cost."""
+
+_LIBC: Final = ("pthread_create", "syscall")  # in the order of @libc
+
+# By machine: the instruction that says "I am waiting in a loop", and Linux's number of `futex`.
+_MACHINES: Final = {
+    "x86_64": ("@llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()", 202),
+    "aarch64": ("@llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)", 98),
+}
 
 _RUNNER: Final = r"""
 %Step = type { ptr, ptr, i64, i64 }
-@openmp = global [3 x ptr] zeroinitializer
+@libc = global [2 x ptr] zeroinitializer
 
-define internal void @share(ptr %step) {
-  %thread_num = load ptr, ptr getelementptr ([3 x ptr], ptr @openmp, i64 0, i64 1)
-  %num_threads = load ptr, ptr getelementptr ([3 x ptr], ptr @openmp, i64 0, i64 2)
-  %w32 = call i32 %thread_num()
-  %n32 = call i32 %num_threads()
-  %w = zext i32 %w32 to i64
-  %n = zext i32 %n32 to i64
-  %extent.at = getelementptr %Step, ptr %step, i32 0, i32 2
-  %extent = load i64, ptr %extent.at
-  %w1 = add i64 %w, 1
-  %a = mul i64 %extent, %w
-  %b = mul i64 %extent, %w1
-  %lo = udiv i64 %a, %n
-  %hi = udiv i64 %b, %n
-  %some = icmp ult i64 %lo, %hi
-  br i1 %some, label %work, label %done
-work:
+@shares = internal global [TEAM x [8 x i64]] zeroinitializer, align 64  ; a cache line each
+@asleep = internal global [TEAM x i32] zeroinitializer, align 64
+@pending = internal global i64 0, align 64
+@step = internal global ptr null
+@chunks = internal global i64 0
+@taken = internal global i64 0
+@workers = internal global i64 0          ; members 1 to here have been started
+
+; The next chunk for this member: the first of its own share, else the last of another's; or -1.
+define internal i64 @claim(i64 %member) {
+entry:
+  br label %look
+look:
+  %owner = phi i64 [%member, %entry], [%next, %beyond]
+  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %owner
+  %first = load atomic i64, ptr %share seq_cst, align 8
+  br label %see
+see:
+  %word = phi i64 [%first, %look], [%seen, %try]
+  %team = lshr i64 %word, 32
+  %higher = lshr i64 %word, 16
+  %front = and i64 %higher, 65535
+  %back = and i64 %word, 65535
+  %invited = icmp ult i64 %member, %team
+  %some = icmp ult i64 %front, %back
+  %may = and i1 %invited, %some
+  br i1 %may, label %try, label %beyond
+try:
+  %own = icmp eq i64 %member, %owner
+  %front1 = add i64 %word, 65536
+  %back1 = sub i64 %word, 1
+  %rest = select i1 %own, i64 %front1, i64 %back1
+  %last = sub i64 %back, 1
+  %chunk = select i1 %own, i64 %front, i64 %last
+  %swap = cmpxchg ptr %share, i64 %word, i64 %rest acq_rel acquire
+  %seen = extractvalue { i64, i1 } %swap, 0
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %done, label %see
+done:
+  ret i64 %chunk
+beyond:
+  %workers = load atomic i64, ptr @workers monotonic, align 8
+  %wrap = icmp uge i64 %owner, %workers
+  %owner1 = add i64 %owner, 1
+  %next = select i1 %wrap, i64 0, i64 %owner1
+  %round = icmp eq i64 %next, %member
+  br i1 %round, label %none, label %look
+none:
+  ret i64 -1
+}
+
+; Do chunks while there are any, and report them; whether there were.
+define internal i1 @work(i64 %member) {
+entry:
+  br label %look
+look:
+  %count = phi i64 [0, %entry], [%count1, %do]
+  %chunk = call i64 @claim(i64 %member)
+  %none = icmp slt i64 %chunk, 0
+  br i1 %none, label %end, label %do
+do:
+  %step = load ptr, ptr @step
+  %n = load i64, ptr @chunks
   %kernel = load ptr, ptr %step
   %params.at = getelementptr %Step, ptr %step, i32 0, i32 1
   %params = load ptr, ptr %params.at
-  call void %kernel(ptr %params, i64 %w, i64 %lo, i64 %hi)
+  %extent.at = getelementptr %Step, ptr %step, i32 0, i32 2
+  %extent = load i64, ptr %extent.at
+  %lo = call i64 @part(i64 %extent, i64 %chunk, i64 %n)
+  %chunk1 = add i64 %chunk, 1
+  %hi = call i64 @part(i64 %extent, i64 %chunk1, i64 %n)
+  call void %kernel(ptr %params, i64 %member, i64 %lo, i64 %hi)
+  %count1 = add i64 %count, 1
+  br label %look
+end:
+  %some = icmp ne i64 %count, 0
+  br i1 %some, label %report, label %done
+report:
+  %before = atomicrmw sub ptr @pending, i64 %count seq_cst
+  %last = icmp eq i64 %before, %count
+  br i1 %last, label %wake, label %done
+wake:
+  call void @wake(i64 0)
   br label %done
+done:
+  ret i1 %some
+}
+
+; whole * k / n
+define internal i64 @part(i64 %whole, i64 %k, i64 %n) {
+  %product = mul i64 %whole, %k
+  %part = udiv i64 %product, %n
+  ret i64 %part
+}
+
+define internal void @wake(i64 %member) {
+  %flag = getelementptr [TEAM x i32], ptr @asleep, i64 0, i64 %member
+  %value = load atomic i32, ptr %flag seq_cst, align 4
+  %sleeps = icmp eq i32 %value, 1
+  br i1 %sleeps, label %call, label %done
+call:
+  store atomic i32 0, ptr %flag seq_cst, align 4
+  %syscall = load ptr, ptr getelementptr ([2 x ptr], ptr @libc, i64 0, i64 1)
+  call i64 (i64, ...) %syscall(i64 FUTEX, ptr %flag, i32 129, i32 1)
+  br label %done
+done:
+  ret void
+}
+
+; Wait until someone wakes this member, whose flag is 1; at once where that has happened.
+define internal void @sleep(ptr %flag) {
+  %syscall = load ptr, ptr getelementptr ([2 x ptr], ptr @libc, i64 0, i64 1)
+  call i64 (i64, ...) %syscall(i64 FUTEX, ptr %flag, i32 128, i32 1, ptr null)
+  store atomic i32 0, ptr %flag monotonic, align 4
+  ret void
+}
+
+; The life of a worker.
+define internal ptr @worker(ptr %self) {
+entry:
+  %member = ptrtoint ptr %self to i64
+  %flag = getelementptr [TEAM x i32], ptr @asleep, i64 0, i64 %member
+  br label %look
+look:
+  %turn = phi i64 [0, %entry], [0, %look], [%turn1, %spin], [0, %awake]
+  %found = call i1 @work(i64 %member)
+  br i1 %found, label %look, label %idle
+idle:
+  %patient = icmp ult i64 %turn, SPIN
+  br i1 %patient, label %spin, label %tire
+spin:
+  call void PAUSE
+  %turn1 = add i64 %turn, 1
+  br label %look
+tire:
+  store atomic i32 1, ptr %flag seq_cst, align 4
+  %late = call i1 @work(i64 %member)
+  br i1 %late, label %awake, label %sleep
+sleep:
+  call void @sleep(ptr %flag)
+  br label %awake
+awake:
+  store atomic i32 0, ptr %flag monotonic, align 4
+  br label %look
+}
+
+; Start the workers that a team lacks. Where the system refuses one, those that are there do all.
+define internal void @grow(i64 %team) {
+  %thread = alloca i64
+  br label %look
+look:
+  %workers = load atomic i64, ptr @workers monotonic, align 8
+  %member = add i64 %workers, 1
+  %lacks = icmp ult i64 %member, %team
+  br i1 %lacks, label %start, label %done
+start:
+  store atomic i64 %member, ptr @workers monotonic, align 8
+  %create = load ptr, ptr @libc
+  %self = inttoptr i64 %member to ptr
+  %error = call i32 %create(ptr %thread, ptr null, ptr @worker, ptr %self)
+  %started = icmp eq i32 %error, 0
+  br i1 %started, label %look, label %refused
+refused:
+  store atomic i64 %workers, ptr @workers monotonic, align 8
+  br label %done
+done:
+  ret void
+}
+
+; Do a step with the pool, which the caller has taken; give the pool back.
+define internal void @share(ptr %step, i64 %team) {
+entry:
+  call void @grow(i64 %team)
+  %extent.at = getelementptr %Step, ptr %step, i32 0, i32 2
+  %extent = load i64, ptr %extent.at
+  %most = mul i64 %team, CHUNKS
+  %few = icmp ult i64 %extent, %most
+  %n = select i1 %few, i64 %extent, i64 %most
+  store ptr %step, ptr @step
+  store i64 %n, ptr @chunks
+  store atomic i64 %n, ptr @pending monotonic, align 8
+  br label %open
+open:
+  %member = phi i64 [0, %entry], [%member1, %open]
+  %member1 = add i64 %member, 1
+  %front = call i64 @part(i64 %n, i64 %member, i64 %team)
+  %back = call i64 @part(i64 %n, i64 %member1, i64 %team)
+  %team.bits = shl i64 %team, 32
+  %front.bits = shl i64 %front, 16
+  %both = or i64 %front.bits, %back
+  %word = or i64 %team.bits, %both
+  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %member
+  store atomic i64 %word, ptr %share seq_cst, align 8
+  call void @wake(i64 %member)
+  %more = icmp ult i64 %member1, %team
+  br i1 %more, label %open, label %do
+do:
+  call i1 @work(i64 0)
+  br label %wait
+wait:
+  %turn = phi i64 [0, %do], [%turn1, %spin], [0, %sleep]
+  %pending = load atomic i64, ptr @pending acquire, align 8
+  %none = icmp eq i64 %pending, 0
+  br i1 %none, label %end, label %idle
+idle:
+  %patient = icmp ult i64 %turn, SPIN
+  br i1 %patient, label %spin, label %tire
+spin:
+  call void PAUSE
+  %turn1 = add i64 %turn, 1
+  br label %wait
+tire:
+  store atomic i32 1, ptr @asleep seq_cst, align 4
+  %still = load atomic i64, ptr @pending seq_cst, align 8
+  %over = icmp eq i64 %still, 0
+  br i1 %over, label %awake, label %sleep
+sleep:
+  call void @sleep(ptr @asleep)
+  br label %wait
+awake:
+  store atomic i32 0, ptr @asleep monotonic, align 4
+  br label %end
+end:
+  store atomic i64 0, ptr @taken release, align 8
+  ret void
+}
+
+; In a child just forked, where only the forking thread lives on.
+define void @forget_pool() {
+entry:
+  store i64 0, ptr @workers
+  store i64 0, ptr @taken
+  br label %close
+close:
+  %member = phi i64 [0, %entry], [%member1, %close]
+  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %member
+  store i64 0, ptr %share
+  %member1 = add i64 %member, 1
+  %more = icmp ult i64 %member1, TEAM
+  br i1 %more, label %close, label %done
 done:
   ret void
 }
@@ -97,14 +369,18 @@ look:
   %parallel = load i64, ptr %parallel.at
   %may = icmp ne i64 %parallel, 0
   %fewer = icmp slt i64 %extent, %threads
-  %n = select i1 %fewer, i64 %extent, i64 %threads
-  %several = icmp sgt i64 %n, 1
+  %wanted = select i1 %fewer, i64 %extent, i64 %threads
+  %many = icmp sgt i64 %wanted, TEAM
+  %team = select i1 %many, i64 TEAM, i64 %wanted
+  %several = icmp sgt i64 %team, 1
   %split = and i1 %may, %several
-  br i1 %split, label %wide, label %serial
+  br i1 %split, label %take, label %serial
+take:
+  %swap = cmpxchg ptr @taken, i64 0, i64 1 acquire monotonic
+  %free = extractvalue { i64, i1 } %swap, 1
+  br i1 %free, label %wide, label %serial
 wide:
-  %team = load ptr, ptr @openmp
-  %n32 = trunc i64 %n to i32
-  call void %team(ptr @share, ptr %step, i32 %n32, i32 0)
+  call void @share(ptr %step, i64 %team)
   br label %next
 serial:
   %kernel = load ptr, ptr %step
@@ -178,10 +454,18 @@ def runner_object() -> bytes:
     """The object file of the plan runner: `run_plan`, and a trap for each name never taken.
 
     Plain code for any CPU of this architecture; it has no undefined symbol. Compiling takes a few
-    milliseconds, so it is done at build and kept in the artifact as `native/runner.o`.
+    milliseconds, so it is done at build and kept in the artifact as `native/runner.o`. Raises
+    NativeError on a machine that is neither x86-64 nor 64-bit ARM.
     """
+    try:
+        pause, declaration, futex = _MACHINES[platform.machine()]
+    except KeyError:
+        known = " or ".join(_MACHINES)
+        raise NativeError(f"kernels run on {known}, not on {platform.machine()}") from None
+    words = {"PAUSE": pause, "FUTEX": futex, "TEAM": TEAM, "CHUNKS": CHUNKS, "SPIN": SPIN}
+    text = re.sub(r"\b[A-Z]{4,}\b", lambda found: str(words[found[0]]), _RUNNER)
     traps = "".join(f"@{name} = alias void (), ptr @never_taken\n" for name in sorted(NEVER_TAKEN))
-    return assemble(_RUNNER + traps)
+    return assemble(f"{text}{declaration}\n{traps}")
 
 
 def assemble(text: str, host: bool = False) -> bytes:
@@ -213,27 +497,26 @@ class NativeCode:
     number of engines may live in one process.
 
     Raises ForbiddenSymbol, BadObject, or NativeError: no runner, an object without its symbol, two
-    objects with the same symbol, a name that this process lacks, no libgomp.
+    objects with the same symbol, a name that this process lacks, a runner of another version.
     """
 
     __slots__ = ("__weakref__", "_addresses", "_linker", "_run")
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         _check_objects(objects)
-        openmp = _openmp_addresses()
-        self._linker = _link(objects)
+        runner = _link_runner(objects[RUNNER_SYMBOL])
+        self._linker = _link(objects)  # with a runner of its own, for its traps
         self._addresses: dict[str, int] = {
             symbol: self._linker.get_function_address(symbol) for symbol in objects
         }
+        self._addresses[RUNNER_SYMBOL] = runner
         for symbol, address in self._addresses.items():
             if not address:
                 raise NativeError(f"kernel {symbol!r} could not be linked: build it again")
-        table = self._linker.get_global_value_address("openmp")
-        (ctypes.c_uint64 * len(openmp)).from_address(table)[:] = openmp
         # All three words travel as pointers: ctypes converts an int to those fastest.
         word = ctypes.c_void_p
         prototype = ctypes.CFUNCTYPE(None, word, word, word)
-        self._run: Callable[[int, int, int], None] = prototype(self._addresses[RUNNER_SYMBOL])
+        self._run: Callable[[int, int, int], None] = prototype(runner)
 
     def address(self, symbol: str) -> int:
         """Where the code of `symbol` starts. Raises NativeError where the engine has none."""
@@ -246,14 +529,11 @@ class NativeCode:
         """Run `count` steps (int64[count, STEP_WORDS] at `steps_address`), one after the other.
 
         The steps, their params and all buffers must stay alive and in place until it returns. The
-        GIL is released meanwhile. A step marked parallel is split over at most `threads` workers
-        and at most its extent; a number below 2 runs serially, as does every run in a process
-        forked from one that had engines: OpenMP's threads do not survive a fork.
+        GIL is released meanwhile. A step marked parallel is shared by at most `threads` members
+        and at most its extent; a number below 2 runs serially, as does a step that finds the pool
+        at work for another thread.
         """
-        self._run(steps_address, count, 1 if _forked else threads)
-
-
-_forked = False  # set for good in a process forked from one that had engines
+        self._run(steps_address, count, threads)
 
 
 def _check_objects(objects: Mapping[str, bytes]) -> None:
@@ -288,6 +568,32 @@ def _link(objects: Mapping[str, bytes]) -> llvm.ExecutionEngine:
     return linker
 
 
+_runners: dict[bytes, int] = {}  # object file of a runner -> address of its `run_plan`
+
+
+def _link_runner(data: bytes) -> int:
+    """The runner of all engines that brought this one, so that they share its pool.
+
+    It stays linked for good: its workers sleep in it until the process ends.
+    """
+    if data in _runners:
+        return _runners[data]
+    linker = _link({RUNNER_SYMBOL: data})
+    address = linker.get_function_address(RUNNER_SYMBOL)
+    libc = linker.get_global_value_address("libc")
+    forget = linker.get_function_address("forget_pool")
+    if not (libc and forget):
+        raise NativeError("the plan runner is of another version: build the engine again")
+    process = ctypes.CDLL(None)
+    functions = (ctypes.cast(getattr(process, name), ctypes.c_void_p).value for name in _LIBC)
+    (ctypes.c_void_p * len(_LIBC)).from_address(libc)[:] = tuple(functions)
+    kept = _runners.setdefault(data, address)  # another thread may have been faster
+    if kept == address:
+        linker.detach()
+        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(forget))
+    return kept
+
+
 def _target_machine() -> llvm.TargetMachine:
     """A new one each time: a linker takes over the one it is given."""
     _initialise()
@@ -298,22 +604,3 @@ def _target_machine() -> llvm.TargetMachine:
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-
-
-@functools.cache
-def _openmp_addresses() -> tuple[int, ...]:
-    try:
-        library = ctypes.CDLL("libgomp.so.1")
-    except OSError as error:
-        raise NativeError(
-            "libgomp.so.1, which runs kernels on several threads, is missing: "
-            "apt-get install libgomp1"
-        ) from error
-    os.register_at_fork(after_in_child=_after_fork)
-    functions = (getattr(library, name) for name in _OPENMP)
-    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = True

@@ -86,8 +86,9 @@ def writing(
     """An empty folder to fill; on leaving the block it gets its manifest and becomes `folder`.
 
     Where the block raises, it is removed and `folder` is as before. Where `folder` exists by then
-    (two writers of one key) and is intact, it stays and ours is dropped, unless `replace`; a
-    damaged one is replaced. Replacing takes two renames: a reader just between them finds none.
+    (two writers of one key) and is intact, it stays and ours is dropped, unless `replace`; one
+    that is damaged, or whose `about` has another `key`, is replaced. Replacing takes two renames:
+    a reader just between them finds none.
     A folder with files but no manifest is somebody else's: ArtifactError, as for a place that
     can't be written to.
     """
@@ -102,7 +103,7 @@ def writing(
         yield part
         files = {name: _entry(part / name) for name in _file_names(part)}
         (part / MANIFEST).write_bytes(_render(about or {}, files)[0])
-        _publish(part, folder, replace)
+        _publish(part, folder, replace, (about or {}).get("key"))
     except OSError as error:
         raise ArtifactError(
             f"cannot write {folder}: {error}; choose a folder that is writable and has space"
@@ -246,12 +247,12 @@ def _check_ours(folder: Path) -> None:
         )
 
 
-def _publish(part: Path, folder: Path, replace: bool) -> None:
+def _publish(part: Path, folder: Path, replace: bool, key: Json) -> None:
     with _one_writer(folder.parent):
         _check_ours(folder)
         if not folder.exists() or not any(folder.iterdir()):
             os.rename(part, folder)
-        elif replace or not _is_intact(folder):
+        elif replace or not _holds(folder, key):
             old = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_PART}")
             os.rename(folder, old)
             os.rename(part, folder)
@@ -270,12 +271,12 @@ def _one_writer(parent: Path) -> Generator[None, None, None]:
         os.close(handle)
 
 
-def _is_intact(folder: Path) -> bool:
+def _holds(folder: Path, key: Json) -> bool:
+    """Whether a folder is an intact artifact of this key."""
     try:
-        read_verified(folder)
+        return read_verified(folder).about.get("key") == key
     except ArtifactError:
         return False
-    return True
 
 
 def _sweep(folder: Path) -> None:

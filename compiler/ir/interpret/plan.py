@@ -12,6 +12,7 @@ Teaches: sharing memory is a proof about time; when the proof is wrong, the numb
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ from ..plan import (
 )
 from ..types import Array, DType, TensorType
 from .loops import run_kernel
-from .tensor import ExternRunner, InterpretError, contiguous, contract
+from .tensor import ExternRunner, InterpretError, captured, contiguous, contract
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -140,10 +141,13 @@ class PlanRun:
             self.memory[buffer.name][...] = 0xFF if buffer.name in self.floats else 0xA5
 
     def known(self, type: TensorType) -> bool:
-        return type.known and type.symbols() <= self.sizes.keys()
+        """Whether a value of this type lies in planned memory: it has a size, now."""
+        sized = type.known and type.dtype is not DType.string
+        return sized and type.symbols() <= self.sizes.keys()
 
     def array(self, operand: Operand, written: bool = False) -> Array:
-        """The operand's array over its buffer's memory; read-only unless `written`."""
+        """The operand's array over its buffer's memory (bfloat16 as its bits in uint16); read-only
+        unless `written`."""
         known = self.known(operand.type)
         if operand.buffer not in self.memory or not known:
             if operand.buffer not in self.objects:
@@ -152,7 +156,8 @@ class PlanRun:
             return made.reshape(evaluate_shape(operand.type, self.sizes)) if known else made
         memory = self.memory[operand.buffer]
         shape = evaluate_shape(operand.type, self.sizes)
-        dtype = operand.type.element.numpy()
+        bits = operand.type.dtype is DType.bf16
+        dtype: np.dtype[np.generic] = np.dtype(np.uint16) if bits else operand.type.element.numpy()
         count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if count > memory.size:
             raise InterpretError(
@@ -223,18 +228,21 @@ class PlanRun:
         run_kernel(kernel, extents, buffers)
 
     def call(self, step: CallStep) -> None:
-        arrays = [None if o is None else self.array(o) for o in step.inputs]
         if step.function == "matmul":
             spec = dict(step.attrs)["spec"]
-            present = [a for a in arrays if a is not None]
+            present = [self.array(o) for o in step.inputs if o is not None]
             if not isinstance(spec, str) or len(present) != 2:
                 raise InterpretError(f"matmul of {len(present)} operands, spec {spec}")
             self.write(step.outputs[0], contract(spec, *present))
             return
         if self.externs is None:
             raise InterpretError("a library step, and no library was given to run it")
-        types = [None if o is None else self.types.get(o.value, o.type) for o in step.inputs]
-        results = self.externs.run(self.library_op(step), arrays, types)
+        op = self.library_op(step)
+        given = {o.value: o for o in step.inputs if o is not None}
+        operands = [given.get(name) if name else None for name in (*op.inputs, *captured(op))]
+        arrays = [None if o is None else self.array(o) for o in operands]
+        types = [None if o is None else self.types.get(o.value, o.type) for o in operands]
+        results = self.externs.run(op, arrays, types)
         for operand, result in zip(step.outputs, results, strict=True):
             self.write(operand, np.asarray(result))
 
@@ -250,8 +258,10 @@ class PlanRun:
     def write(self, target: Operand, result: Array) -> None:
         """Into planned memory, or, for a value without a known size, an object of its own."""
         self.shapes[target.value] = result.shape
+        if target.type.dtype is DType.bf16:
+            result = result.view(np.uint16)
         if target.buffer not in self.memory or not self.known(target.type):
-            self.objects[target.buffer] = result.copy()
+            self.objects[target.buffer] = deepcopy(result)  # a sequence holds views of memory
             return
         place = self.array(target, written=True)
         if result.dtype != place.dtype or result.size != place.size:
