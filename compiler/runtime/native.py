@@ -457,15 +457,19 @@ def runner_object() -> bytes:
     milliseconds, so it is done at build and kept in the artifact as `native/runner.o`. Raises
     NativeError on a machine that is neither x86-64 nor 64-bit ARM.
     """
+    return assemble(_runner_text(platform.machine()))
+
+
+def _runner_text(machine: str) -> str:
     try:
-        pause, declaration, futex = _MACHINES[platform.machine()]
+        pause, declaration, futex = _MACHINES[machine]
     except KeyError:
         known = " or ".join(_MACHINES)
-        raise NativeError(f"kernels run on {known}, not on {platform.machine()}") from None
+        raise NativeError(f"kernels run on {known}, not on {machine}") from None
     words = {"PAUSE": pause, "FUTEX": futex, "TEAM": TEAM, "CHUNKS": CHUNKS, "SPIN": SPIN}
     text = re.sub(r"\b[A-Z]{4,}\b", lambda found: str(words[found[0]]), _RUNNER)
     traps = "".join(f"@{name} = alias void (), ptr @never_taken\n" for name in sorted(NEVER_TAKEN))
-    return assemble(f"{text}{declaration}\n{traps}")
+    return f"{text}{declaration}\n{traps}"
 
 
 def assemble(text: str, host: bool = False) -> bytes:

@@ -1,11 +1,11 @@
 """Linking and running kernels, which are LLVM text here: nothing of the compiler is needed."""
 
-import ctypes
 import gc
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -133,14 +133,6 @@ def test_every_index_is_visited_once(extent: int, threads: int, wide: bool) -> N
     assert np.all(worker[extent:] == -1)
     most = max(threads, 1) if wide else 1
     assert np.all((worker[:extent] >= 0) & (worker[:extent] < most))
-    assert np.all(np.diff(worker[:extent]) >= 0)
-
-
-def test_a_wide_step_uses_its_threads() -> None:
-    code = engine(visit=visit("visit"))
-    seen, worker = np.zeros(100, np.int64), np.zeros(100, np.int64)
-    run(code, 2, ("visit", params(seen, worker), 100, True))
-    assert worker.tolist() == [0] * 50 + [1] * 50
 
 
 def test_steps_run_in_order_and_empty_ones_are_skipped() -> None:
@@ -321,16 +313,272 @@ def test_no_object_file() -> None:
             engine(one=data)
 
 
-def test_a_missing_openmp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise OSError(f"{name}: cannot open shared object file")
+def test_a_runner_of_another_version_is_refused() -> None:
+    other = emit(f"define void @{native.RUNNER_SYMBOL}(ptr %s, i64 %c, i64 %t) {{ ret void }}")
+    with pytest.raises(NativeError, match="another version: build the engine again"):
+        NativeCode({native.RUNNER_SYMBOL: other, "one": add("one", 1.0)})
 
-    native._openmp_addresses.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(ctypes, "CDLL", missing)
-        with pytest.raises(NativeError, match="apt-get install libgomp1"):
-            engine(one=add("one", 1.0))
-    engine(one=add("one", 1.0))
+
+def test_the_runner_is_code_for_both_machines_and_no_other() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for machine in ("x86_64", "aarch64"):
+        target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu")
+        module = llvm.parse_assembly(native._runner_text(machine))
+        data = target.create_target_machine().emit_object(module)
+        assert native.RUNNER_SYMBOL in native.read_symbols(data).defined
+        assert native.undefined_symbols(data) == ()
+    with pytest.raises(NativeError, match="x86_64 or aarch64, not on riscv64"):
+        native._runner_text("riscv64")
+
+
+# The pool. A loop that waits gives up after some seconds, so that a defect fails and hangs nothing.
+
+POOL = """
+define internal void @until(ptr %at, i64 %value) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%i1, %loop]
+  %v = load atomic i64, ptr %at acquire, align 8
+  %i1 = add i64 %i, 1
+  %there = icmp sge i64 %v, %value
+  %late = icmp ugt i64 %i1, 20000000000
+  %stop = or i1 %there, %late
+  br i1 %stop, label %done, label %loop
+done:
+  ret void
+}
+
+; params [present, wanted, y]: wait in each chunk until `wanted` chunks have begun; y[lo] = worker
+define void @meet(ptr %p, i64 %worker, i64 %lo, i64 %hi) {
+  %wanted.at = getelementptr i64, ptr %p, i64 1
+  %wanted = load i64, ptr %wanted.at
+  %y.at = getelementptr i64, ptr %p, i64 2
+  %y = load ptr, ptr %y.at
+  atomicrmw add ptr %p, i64 1 seq_cst
+  call void @until(ptr %p, i64 %wanted)
+  %yi = getelementptr i64, ptr %y, i64 %lo
+  store i64 %worker, ptr %yi
+  ret void
+}
+
+; params [begun, done, slow, others, turns, y]: member `slow` waits in each chunk until `others`
+; chunks are done, and some turns more; the others wait until it has begun one; y[lo] = worker
+define void @late(ptr %p, i64 %worker, i64 %lo, i64 %hi) {
+entry:
+  %done.at = getelementptr i64, ptr %p, i64 1
+  %slow.at = getelementptr i64, ptr %p, i64 2
+  %slow = load i64, ptr %slow.at
+  %others.at = getelementptr i64, ptr %p, i64 3
+  %others = load i64, ptr %others.at
+  %turns.at = getelementptr i64, ptr %p, i64 4
+  %turns = load i64, ptr %turns.at
+  %y.at = getelementptr i64, ptr %p, i64 5
+  %y = load ptr, ptr %y.at
+  %is.slow = icmp eq i64 %worker, %slow
+  br i1 %is.slow, label %wait, label %quick
+wait:
+  store atomic i64 1, ptr %p release, align 8
+  call void @until(ptr %done.at, i64 %others)
+  br label %turn
+turn:
+  %i = phi i64 [0, %wait], [%i1, %turn]
+  %v = load volatile i64, ptr %p
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, %turns
+  br i1 %more, label %turn, label %end
+quick:
+  call void @until(ptr %p, i64 1)
+  br label %end
+end:
+  %yi = getelementptr i64, ptr %y, i64 %lo
+  store i64 %worker, ptr %yi
+  atomicrmw add ptr %done.at, i64 1 seq_cst
+  ret void
+}
+
+; params [x, inside, clashes]: x[i] += 1; inside[w] is 1 while worker w is here, and was 0 before
+define void @alone(ptr %p, i64 %worker, i64 %lo, i64 %hi) {
+entry:
+  %x = load ptr, ptr %p
+  %inside.at = getelementptr i64, ptr %p, i64 1
+  %inside = load ptr, ptr %inside.at
+  %clashes = getelementptr i64, ptr %p, i64 2
+  %mine = getelementptr i64, ptr %inside, i64 %worker
+  %before = atomicrmw xchg ptr %mine, i64 1 seq_cst
+  atomicrmw add ptr %clashes, i64 %before seq_cst
+  br label %loop
+loop:
+  %i = phi i64 [%lo, %entry], [%i1, %loop]
+  %xi = getelementptr i64, ptr %x, i64 %i
+  %v = load i64, ptr %xi
+  %s = add i64 %v, 1
+  store i64 %s, ptr %xi
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, %hi
+  br i1 %more, label %loop, label %done
+done:
+  store atomic i64 0, ptr %mine seq_cst, align 8
+  ret void
+}
+"""
+
+
+def meet(code: NativeCode, team: int) -> list[int]:
+    """The members that did the chunks of a step that only a whole team can do."""
+    y = np.full(team, -1)
+    p = params(0, team, y)
+    run(code, team, ("meet", p, team, True))
+    assert p[0] == team
+    return y.tolist()
+
+
+@pytest.mark.parametrize("team", [2, 3, 8])
+def test_a_step_is_done_by_its_whole_team(team: int) -> None:
+    code = engine(meet=emit(POOL))
+    for _ in range(3):
+        assert sorted(meet(code, team)) == list(range(team))
+        time.sleep(0.002)  # the workers fall asleep
+
+
+@pytest.mark.parametrize("turns", [0, 30_000_000], ids=["at once", "after a while"])
+@pytest.mark.parametrize("slow", [0, 1], ids=["caller", "worker"])
+@pytest.mark.parametrize("threads", [2, 4])
+def test_whoever_is_late_does_less(slow: int, threads: int, turns: int) -> None:
+    """One member is held in its first chunk until the others have done all the rest."""
+    code = engine(late=emit(POOL))
+    extent = threads * native.CHUNKS
+    y = np.full(extent, -1)
+    p = params(0, 0, slow, extent - 1, turns, y)
+    run(code, threads, ("late", p, extent, True))
+    assert p[1] == extent
+    assert np.count_nonzero(y == slow) == 1
+    assert np.all((y >= 0) & (y < threads))
+
+
+@pytest.mark.parametrize("threads", range(1, 9))
+def test_thousands_of_short_steps(threads: int) -> None:
+    """Each index once a step, nobody twice at a time, with and without sleep in between."""
+    code = engine(alone=emit(POOL))
+    extents = [0, 1, 2, 3, 7, 61, 64, 1009] * 100
+    x, inside = np.zeros(1009, np.int64), np.zeros(native.TEAM, np.int64)
+    p = params(x, inside, 0)
+    table = table_of(code, *(("alone", p, extent, True) for extent in extents))
+    random = np.random.default_rng(threads)
+    first = 0
+    while first < len(table):
+        count = min(int(random.integers(1, 60)), len(table) - first)
+        code.run(address_of(table[first:]), count, threads)
+        first += count
+        stop = time.perf_counter() + random.choice([0, 1e-5, 1e-4])
+        while time.perf_counter() < stop:
+            pass
+    assert p[2] == 0
+    assert not inside.any()
+    assert np.array_equal(x, sum(np.arange(1009) < extent for extent in extents))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_step_sees_all_that_the_steps_before_wrote(threads: int) -> None:
+    """A plan of 120 steps, each reading what others may have written."""
+    reverse = loop(
+        "reverse",
+        """
+        %past = sub i64 1000, %i
+        %from = sub i64 %past, 1
+        %xi = getelementptr double, ptr %x, i64 %from
+        %yi = getelementptr double, ptr %y, i64 %i
+        %v = load double, ptr %xi
+        %s = fadd double %v, 1.0
+        store double %s, ptr %yi
+        """,
+    )
+    code = engine(reverse=reverse)
+    start = np.arange(1000.0)
+    for _ in range(20):
+        x, y = start.copy(), np.zeros(1000)
+        there, back = params(x, y), params(y, x)
+        steps = [("reverse", back if k % 2 else there, 1000, True) for k in range(120)]
+        run(code, threads, *steps)
+        assert np.array_equal(x, start + 120)
+
+
+def test_a_step_that_finds_the_pool_taken_runs_serially() -> None:
+    code = engine(meet=emit(POOL), visit=visit("visit"))
+    y = np.full(2, -1)
+    p = params(0, 3, y)  # two chunks that wait for a third, which never comes: it is set below
+    table = table_of(code, ("meet", p, 2, True))
+    thread = threading.Thread(target=code.run, args=(address_of(table), 1, 2))
+    thread.start()
+    while p[0] < 2:
+        time.sleep(0.001)
+    seen, worker = np.zeros(100, np.int64), np.ones(100, np.int64)
+    run(code, 2, ("visit", params(seen, worker), 100, True))
+    p[0] = 3
+    thread.join()
+    assert np.all(seen == 1) and not worker.any()
+    assert sorted(y) == [0, 1]
+
+
+def test_without_new_threads_the_caller_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_LIBC", ("getpid", "syscall"))  # getpid gives no 0: an error
+    runner = native.runner_object() + b"\0"  # bytes of its own: a pool of its own
+    code = NativeCode({native.RUNNER_SYMBOL: runner, "visit": visit("visit")})
+    seen, worker = np.zeros(100, np.int64), np.ones(100, np.int64)
+    for _ in range(3):
+        run(code, 4, ("visit", params(seen, worker), 100, True))
+    assert np.all(seen == 3) and not worker.any()
+
+
+def test_more_threads_than_a_team_may_have() -> None:
+    code = engine(visit=visit("visit"))
+    seen, worker = np.zeros(5000, np.int64), np.full(5000, -1)
+    run(code, 1 << 40, ("visit", params(seen, worker), 5000, True))
+    assert np.all(seen == 1) and np.all((worker >= 0) & (worker < native.TEAM))
+
+
+def test_idle_workers_use_no_cpu() -> None:
+    done = run_python("""
+        import time
+        import numpy as np
+        import test_native as t
+        code = t.engine(meet=t.emit(t.POOL))
+        assert sorted(t.meet(code, 8)) == list(range(8))
+        before = time.process_time()
+        time.sleep(0.5)
+        print(time.process_time() - before < 0.1)
+    """)
+    assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "time.sleep(0.01)", "raise SystemExit", "import gc; del code"])
+def test_a_process_ends_while_workers_wait(end: str) -> None:
+    done = run_python(f"""
+        import time
+        import test_native as t
+        code = t.engine(meet=t.emit(t.POOL))
+        t.meet(code, 4)
+        {end}
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_process_ends_while_a_daemon_runs_a_step() -> None:
+    done = run_python("""
+        import threading, time
+        import numpy as np
+        import test_native as t
+        code = t.engine(meet=t.emit(t.POOL))
+        y = np.zeros(2, np.int64)
+        p = t.params(0, 3, y)
+        table = t.table_of(code, ("meet", p, 2, True))
+        run = lambda: code.run(t.address_of(table), 1, 2)
+        threading.Thread(target=run, daemon=True).start()
+        while p[0] < 2:
+            time.sleep(0.001)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 # Several engines, several threads.
@@ -458,24 +706,45 @@ def test_a_dropped_engine_frees_its_memory() -> None:
     assert resident() - before < 20 * size
 
 
-def test_a_forked_process_runs_serially() -> None:
+def test_a_forked_process_has_a_pool_of_its_own() -> None:
+    """Forked while the pool sleeps, and while another thread has it; a child of a child too."""
     done = run_python("""
-        import os, signal, sys
+        import os, signal, threading, time
         import numpy as np
         import test_native as t
-        code = t.engine(visit=t.visit("visit"))
-        seen, worker = np.zeros(100, np.int64), np.zeros(100, np.int64)
-        step = ("visit", t.params(seen, worker), 100, True)
-        t.run(code, 2, step)
-        assert worker.max() == 1
-        child = os.fork()
-        if child == 0:
+
+        def child(depth):
             signal.alarm(60)
-            t.run(code, 2, step)
-            os._exit(0 if np.all(seen == 2) and not worker.any() else 1)
-        print(os.waitpid(child, 0)[1])
+            right = sorted(t.meet(code, 4)) == [0, 1, 2, 3]
+            if depth:
+                right &= fork(depth - 1) == 0
+            os._exit(0 if right else 1)
+
+        def fork(depth):
+            pid = os.fork()
+            if pid == 0:
+                child(depth)
+            return os.waitpid(pid, 0)[1]
+
+        code = t.engine(meet=t.emit(t.POOL))
+        results = [fork(0)]
+        t.meet(code, 3)
+        results.append(fork(1))
+        y = np.zeros(2, np.int64)
+        p = t.params(0, 3, y)
+        table = t.table_of(code, ("meet", p, 2, True))
+        thread = threading.Thread(target=code.run, args=(t.address_of(table), 1, 2))
+        thread.start()
+        while p[0] < 2:
+            time.sleep(0.001)
+        results.append(fork(0))
+        p[0] = 3
+        thread.join()
+        results.append(fork(0))
+        assert sorted(t.meet(code, 4)) == [0, 1, 2, 3]
+        print(results)
     """)
-    assert done.stdout == "0\n", done.stderr
+    assert done.stdout == "[0, 0, 0, 0]\n", done.stderr
 
 
 # This machine.
