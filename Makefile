@@ -11,20 +11,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test bench samples clean libgomp chromium
+.PHONY: help run test bench samples clean chromium
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: $(VENV)/.installed libgomp ## Install what the page needs and open it on localhost
+run: $(VENV)/.installed ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
 
-test: $(VENV)/.installed-test libgomp chromium ## Install the test tools, check style and types, run all tests
+test: $(VENV)/.installed-test chromium ## Install the test tools, check style and types, run all tests
 	@$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed-test libgomp ## Compare with ONNX Runtime, side by side in one run
+bench: $(VENV)/.installed-test ## Compare with ONNX Runtime, side by side in one run
 	@$(BIN)/python -m benchmarks
 
 samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
@@ -59,13 +59,6 @@ $(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		-r requirements.txt -r requirements-test.txt
 	touch $@
-
-# Numba's `omp` threading layer, the one that several threads may enter, loads the system's OpenMP.
-libgomp: | $(BIN)/pip
-	@$(BIN)/python -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || {
-		echo "libgomp.so.1 is missing. Install it:  sudo apt-get install libgomp1" >&2
-		exit 1
-	}
 
 # The browser tests drive Debian's own Chromium. Without it the run fails; nothing is skipped.
 chromium:

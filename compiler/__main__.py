@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from compiler.ir.types import Array
     from compiler.trace import Json, Trace
 
+MOST_DIGITS = 30
+"""Of the number in an option: enough for every size, and for a message about one too large."""
+
 
 def assignments(values: Sequence[str] | None, option: str) -> dict[str, int]:
     """`["batch=32"]` -> `{"batch": 32}`; OptionError says what is wrong."""
@@ -29,7 +33,7 @@ def assignments(values: Sequence[str] | None, option: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for value in values or ():
         name, sign, number = value.rpartition("=")
-        if not sign or not name or not number.isdecimal():
+        if not sign or not name or not number.isdecimal() or len(number) > MOST_DIGITS:
             raise OptionError(f"{option} is NAME=NUMBER, not {value!r}")
         found[name] = int(number)
     return found
@@ -306,6 +310,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     try:
         run[args.command](args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the answer has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError as error:
+        print(f"error: not enough memory: {error}. Choose smaller sizes.", file=sys.stderr)
+        return 1
     except failures as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -313,4 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -265,7 +265,7 @@ def parse_pass(text: str) -> Pass:
 
 def check(pipeline: Pipeline) -> Pipeline:
     """The pipeline with `fuse{by=origin}` where `fuse` is missing; PipelineError when a required
-    pass is missing or repeated or stands before what it needs."""
+    pass is missing or repeated, stands before what it needs, or stands behind the plan."""
     names = [p.name for p in pipeline]
     if "fuse" not in names and "lower-loops" in names:
         at = names.index("lower-loops")
@@ -283,6 +283,12 @@ def check(pipeline: Pipeline) -> Pipeline:
                 raise PipelineError(
                     f"{p.name} needs {needed} before it", name=p.name, needed=needed
                 )
+    for name in names[names.index("plan-memory") + 1 :]:
+        if name not in ("emit", "build"):
+            raise PipelineError(
+                f"{name} stands before plan-memory, or the plan would not fit what it changes",
+                name=name,
+            )
     return pipeline
 
 

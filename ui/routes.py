@@ -17,7 +17,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
@@ -27,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from sample_models import catalogue
 from ui.language import LANGUAGES, sentences
 from ui.service import ROOT, UPLOAD_LIMIT, service
-from ui.supervisor import TERMINAL, Job, failure
+from ui.supervisor import Job, failure
 
 HERE = Path(__file__).resolve().parent
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -141,7 +140,7 @@ def refused(status: int, message: str, **parameters: str | int | float) -> JSONR
 def from_elsewhere(request: Request) -> bool:
     """Whether a browser sent this on behalf of another site."""
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("host")
 
 
 async def upload(request: Request) -> Response:
@@ -179,12 +178,13 @@ async def events(job: Job, start: int) -> AsyncIterator[str]:
     number, quiet = start, 0.0
     try:
         while True:
+            done = job.done  # asked first: what comes meanwhile is sent before the end
             while number < len(job.events):
                 event = job.events[number]
                 yield sent(number, event)
                 number, quiet = number + 1, 0.0
-                if event.get("event") in TERMINAL:
-                    return
+            if done:
+                return
             await asyncio.sleep(POLL_SECONDS)
             quiet += POLL_SECONDS
             if quiet > PING_SECONDS:
@@ -199,7 +199,7 @@ async def follow(request: Request) -> Response:
     if job is None:
         return refused(404, "job.gone")
     last = request.headers.get("last-event-id", "")
-    start = int(last) + 1 if last.isdecimal() else 0
+    start = int(last) + 1 if last.isdecimal() and len(last) < 10 else 0
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events(job, start), media_type="text/event-stream", headers=headers)
 

@@ -9,6 +9,7 @@ Teaches: random integers are no inputs; an index has a range, and the graph tell
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,6 +26,8 @@ from .protos import ELEMENT_ID
 
 DEFAULT_SIZE = 4
 DEFAULT_BOUND = 8
+LARGEST = 2**48
+"""Elements of an input: more than any memory holds, less than NumPy's own limit."""
 
 INDEXED: Mapping[str, int] = {"Gather": 1, "GatherElements": 1, "GatherND": 1}
 """Operators whose input 0 is picked from by the indices in the given input."""
@@ -40,7 +43,7 @@ def make_inputs(module: Module, sizes: Mapping[str, int], seed: int) -> dict[str
     """One array an input, C-contiguous, the same for the same module, sizes and seed.
 
     Best called on the module after `infer-shapes`. A symbol without a size gets 4, brought within
-    its bounds. InputsError for an input of unknown rank.
+    its bounds. InputsError for an input of unknown rank, MemoryError for one that is too large.
     """
     full = {s.name: sizes.get(s.name, default_size(s)) for s in module.dims}
     full.update(sizes)
@@ -99,6 +102,8 @@ def _make(value: Value, sizes: Mapping[str, int], bound: int | None, seed: int) 
     if type.shape is None or type.dtype is None:
         raise InputsError("inputs.unknown-shape", input=value.name)
     shape = tuple(d.evaluate(sizes) for d in type.shape)
+    if math.prod(shape) > LARGEST:
+        raise MemoryError(f"input {value.name!r} would have {math.prod(shape)} elements")
     word = hashlib.sha256(f"{seed}:{value.name}".encode()).digest()
     random = np.random.default_rng(int.from_bytes(word[:8], "little"))
     dtype = type.dtype

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -98,5 +99,5 @@ def read_inputs(path: str | Path) -> dict[str, Array]:
             raise ValueError("it holds one array, which has no name")
         with data:
             return {name: data[name] for name in data.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise ModelError("inputs.unreadable", file=str(path), reason=str(error)) from error

@@ -108,18 +108,26 @@ def last_level_cache() -> int:
 def stored_machine(store: str | Path) -> MachineProfile:
     """The profile that a store keeps; measured and written there when it has none.
 
-    One of another processor, or a file that is not understood, is measured again.
+    One of another processor, or a file that is not understood, is measured again. Of two processes
+    that measure at once, the first to write decides for both.
     """
     path = Path(store) / FILE
     kept = read_machine(path)
     if kept is not None and kept.name.startswith(cpu_name()):
         return kept
+    if path.exists():
+        path.unlink(missing_ok=True)
     made = measure_machine()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=FILE)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(asdict(made), file, indent=1)
-    os.replace(part, path)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return read_machine(path) or made
+    finally:
+        os.unlink(part)
     return made
 
 

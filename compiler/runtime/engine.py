@@ -305,10 +305,9 @@ class Engine:
                 raise OutputError(f"there is no output {name!r}; outputs: {known}")
         found: dict[str, Array] = {}
         for name, spec in binding.outputs.items():
-            given = out.get(name)
-            if given is not None:
-                _check_out(name, given, spec)
-                found[name] = given
+            if name in out:
+                _check_out(name, out[name], spec)
+                found[name] = out[name]
             elif spec is not None:
                 found[name] = aligned_empty(*spec)
         if out:

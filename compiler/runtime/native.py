@@ -26,12 +26,13 @@ and lives as long as the process. This is all that its members share:
     asleep[m] whether member m sleeps, or is about to
     taken     whether a caller has the pool
 
-    caller                                     worker m
+    caller (member 0)                          worker m
       taken: 0 -> 1; if it was 1, do the         work: claim chunks and call the kernel, while there
         step serially                              are any; pending -= how many these were; where
       step, n, pending = …                         that makes 0, wake the caller
-      for all m: share[m] = …; wake m            nothing to claim for some microseconds:
-      work like a worker                           asleep[m] = 1; work; if there was nothing, sleep
+      for m = team - 1 … 0:                      after microseconds without work:
+        share[m] = …; wake m if asleep             asleep[m] = 1; work; if there was none, sleep
+      work, as a worker does
       wait for pending = 0; taken = 0
 
     claim: read a share; if m < team and front < back, compare-and-swap front + 1, or back - 1
@@ -93,9 +94,10 @@ CHUNKS: Final = 8
 """Chunks a member: more even out better what the CPUs do beside this, fewer cost less."""
 TEAM: Final = 256
 """At most so many members work on a step."""
-SPIN: Final = 1000
-"""Turns (of 10 to 40 ns) that a worker waits for a job, or a caller for the end, before it sleeps:
-about what sleeping and waking cost."""
+SPIN: Final = 2000
+"""Turns, of 10 to 40 ns, that a worker waits for a step, or the caller for the end, before it sleeps.
+They last about as long as it takes to sleep and be woken, some 50 µs: so waiting costs at most twice
+what knowing the future would."""
 
 _LIBC: Final = ("pthread_create", "syscall")  # in the order of @libc
 
@@ -109,21 +111,22 @@ _RUNNER: Final = r"""
 %Step = type { ptr, ptr, i64, i64 }
 @libc = global [2 x ptr] zeroinitializer
 
-@shares = internal global [TEAM x [8 x i64]] zeroinitializer, align 64  ; a cache line each
-@asleep = internal global [TEAM x i32] zeroinitializer, align 64
-@pending = internal global i64 0, align 64
-@step = internal global ptr null
-@chunks = internal global i64 0
-@taken = internal global i64 0
-@workers = internal global i64 0          ; members 1 to here have been started
+@pool_shares = internal global [TEAM x [8 x i64]] zeroinitializer, align 64  ; a cache line each
+@pool_asleep = internal global [TEAM x i32] zeroinitializer, align 64
+@pool_pending = internal global i64 0, align 64
+@pool_step = internal global ptr null
+@pool_chunks = internal global i64 0
+@pool_taken = internal global i64 0
+@pool_workers = internal global i64 0          ; members 1 to here have been started
+@pool_largest = internal global i64 0          ; team so far
 
 ; The next chunk for this member: the first of its own share, else the last of another's; or -1.
-define internal i64 @claim(i64 %member) {
+define internal i64 @pool_claim(i64 %member) {
 entry:
   br label %look
 look:
   %owner = phi i64 [%member, %entry], [%next, %beyond]
-  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %owner
+  %share = getelementptr [TEAM x [8 x i64]], ptr @pool_shares, i64 0, i64 %owner
   %first = load atomic i64, ptr %share seq_cst, align 8
   br label %see
 see:
@@ -150,10 +153,10 @@ try:
 done:
   ret i64 %chunk
 beyond:
-  %workers = load atomic i64, ptr @workers monotonic, align 8
-  %wrap = icmp uge i64 %owner, %workers
   %owner1 = add i64 %owner, 1
-  %next = select i1 %wrap, i64 0, i64 %owner1
+  %largest = load atomic i64, ptr @pool_largest monotonic, align 8
+  %further = icmp ult i64 %owner1, %largest
+  %next = select i1 %further, i64 %owner1, i64 0
   %round = icmp eq i64 %next, %member
   br i1 %round, label %none, label %look
 none:
@@ -161,25 +164,25 @@ none:
 }
 
 ; Do chunks while there are any, and report them; whether there were.
-define internal i1 @work(i64 %member) {
+define internal i1 @pool_work(i64 %member) {
 entry:
   br label %look
 look:
   %count = phi i64 [0, %entry], [%count1, %do]
-  %chunk = call i64 @claim(i64 %member)
+  %chunk = call i64 @pool_claim(i64 %member)
   %none = icmp slt i64 %chunk, 0
   br i1 %none, label %end, label %do
 do:
-  %step = load ptr, ptr @step
-  %n = load i64, ptr @chunks
+  %step = load ptr, ptr @pool_step
+  %n = load i64, ptr @pool_chunks
   %kernel = load ptr, ptr %step
   %params.at = getelementptr %Step, ptr %step, i32 0, i32 1
   %params = load ptr, ptr %params.at
   %extent.at = getelementptr %Step, ptr %step, i32 0, i32 2
   %extent = load i64, ptr %extent.at
-  %lo = call i64 @part(i64 %extent, i64 %chunk, i64 %n)
+  %lo = call i64 @pool_part(i64 %extent, i64 %chunk, i64 %n)
   %chunk1 = add i64 %chunk, 1
-  %hi = call i64 @part(i64 %extent, i64 %chunk1, i64 %n)
+  %hi = call i64 @pool_part(i64 %extent, i64 %chunk1, i64 %n)
   call void %kernel(ptr %params, i64 %member, i64 %lo, i64 %hi)
   %count1 = add i64 %count, 1
   br label %look
@@ -187,25 +190,25 @@ end:
   %some = icmp ne i64 %count, 0
   br i1 %some, label %report, label %done
 report:
-  %before = atomicrmw sub ptr @pending, i64 %count seq_cst
+  %before = atomicrmw sub ptr @pool_pending, i64 %count seq_cst
   %last = icmp eq i64 %before, %count
   br i1 %last, label %wake, label %done
 wake:
-  call void @wake(i64 0)
+  call void @pool_wake(i64 0)
   br label %done
 done:
   ret i1 %some
 }
 
 ; whole * k / n
-define internal i64 @part(i64 %whole, i64 %k, i64 %n) {
+define internal i64 @pool_part(i64 %whole, i64 %k, i64 %n) {
   %product = mul i64 %whole, %k
   %part = udiv i64 %product, %n
   ret i64 %part
 }
 
-define internal void @wake(i64 %member) {
-  %flag = getelementptr [TEAM x i32], ptr @asleep, i64 0, i64 %member
+define internal void @pool_wake(i64 %member) {
+  %flag = getelementptr [TEAM x i32], ptr @pool_asleep, i64 0, i64 %member
   %value = load atomic i32, ptr %flag seq_cst, align 4
   %sleeps = icmp eq i32 %value, 1
   br i1 %sleeps, label %call, label %done
@@ -219,7 +222,7 @@ done:
 }
 
 ; Wait until someone wakes this member, whose flag is 1; at once where that has happened.
-define internal void @sleep(ptr %flag) {
+define internal void @pool_sleep(ptr %flag) {
   %syscall = load ptr, ptr getelementptr ([2 x ptr], ptr @libc, i64 0, i64 1)
   call i64 (i64, ...) %syscall(i64 FUTEX, ptr %flag, i32 128, i32 1, ptr null)
   store atomic i32 0, ptr %flag monotonic, align 4
@@ -227,14 +230,14 @@ define internal void @sleep(ptr %flag) {
 }
 
 ; The life of a worker.
-define internal ptr @worker(ptr %self) {
+define internal ptr @pool_worker(ptr %self) {
 entry:
   %member = ptrtoint ptr %self to i64
-  %flag = getelementptr [TEAM x i32], ptr @asleep, i64 0, i64 %member
+  %flag = getelementptr [TEAM x i32], ptr @pool_asleep, i64 0, i64 %member
   br label %look
 look:
   %turn = phi i64 [0, %entry], [0, %look], [%turn1, %spin], [0, %awake]
-  %found = call i1 @work(i64 %member)
+  %found = call i1 @pool_work(i64 %member)
   br i1 %found, label %look, label %idle
 idle:
   %patient = icmp ult i64 %turn, SPIN
@@ -245,72 +248,77 @@ spin:
   br label %look
 tire:
   store atomic i32 1, ptr %flag seq_cst, align 4
-  %late = call i1 @work(i64 %member)
+  %late = call i1 @pool_work(i64 %member)
   br i1 %late, label %awake, label %sleep
 sleep:
-  call void @sleep(ptr %flag)
+  call void @pool_sleep(ptr %flag)
   br label %awake
 awake:
   store atomic i32 0, ptr %flag monotonic, align 4
   br label %look
 }
 
-; Start the workers that a team lacks. Where the system refuses one, those that are there do all.
-define internal void @grow(i64 %team) {
+; Start the workers that a team lacks. Where the system refuses one, the others do its share.
+define internal void @pool_grow(i64 %team) {
+entry:
   %thread = alloca i64
+  %largest = load atomic i64, ptr @pool_largest monotonic, align 8
+  %larger = icmp ugt i64 %team, %largest
+  br i1 %larger, label %enlarge, label %look
+enlarge:
+  store atomic i64 %team, ptr @pool_largest monotonic, align 8
   br label %look
 look:
-  %workers = load atomic i64, ptr @workers monotonic, align 8
+  %workers = load i64, ptr @pool_workers
   %member = add i64 %workers, 1
   %lacks = icmp ult i64 %member, %team
   br i1 %lacks, label %start, label %done
 start:
-  store atomic i64 %member, ptr @workers monotonic, align 8
   %create = load ptr, ptr @libc
   %self = inttoptr i64 %member to ptr
-  %error = call i32 %create(ptr %thread, ptr null, ptr @worker, ptr %self)
+  %error = call i32 %create(ptr %thread, ptr null, ptr @pool_worker, ptr %self)
   %started = icmp eq i32 %error, 0
-  br i1 %started, label %look, label %refused
-refused:
-  store atomic i64 %workers, ptr @workers monotonic, align 8
-  br label %done
+  br i1 %started, label %count, label %done
+count:
+  store i64 %member, ptr @pool_workers
+  br label %look
 done:
   ret void
 }
 
 ; Do a step with the pool, which the caller has taken; give the pool back.
-define internal void @share(ptr %step, i64 %team) {
+define internal void @pool_share(ptr %step, i64 %team) {
 entry:
-  call void @grow(i64 %team)
+  call void @pool_grow(i64 %team)
   %extent.at = getelementptr %Step, ptr %step, i32 0, i32 2
   %extent = load i64, ptr %extent.at
   %most = mul i64 %team, CHUNKS
   %few = icmp ult i64 %extent, %most
   %n = select i1 %few, i64 %extent, i64 %most
-  store ptr %step, ptr @step
-  store i64 %n, ptr @chunks
-  store atomic i64 %n, ptr @pending monotonic, align 8
+  store ptr %step, ptr @pool_step
+  store i64 %n, ptr @pool_chunks
+  store atomic i64 %n, ptr @pool_pending monotonic, align 8
   br label %open
 open:
-  %member = phi i64 [0, %entry], [%member1, %open]
-  %member1 = add i64 %member, 1
-  %front = call i64 @part(i64 %n, i64 %member, i64 %team)
-  %back = call i64 @part(i64 %n, i64 %member1, i64 %team)
+  %member1 = phi i64 [%team, %entry], [%member, %open]
+  %member = sub i64 %member1, 1
+  %front = call i64 @pool_part(i64 %n, i64 %member, i64 %team)
+  %back = call i64 @pool_part(i64 %n, i64 %member1, i64 %team)
   %team.bits = shl i64 %team, 32
   %front.bits = shl i64 %front, 16
   %both = or i64 %front.bits, %back
   %word = or i64 %team.bits, %both
-  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %member
+  %share = getelementptr [TEAM x [8 x i64]], ptr @pool_shares, i64 0, i64 %member
   store atomic i64 %word, ptr %share seq_cst, align 8
-  call void @wake(i64 %member)
-  %more = icmp ult i64 %member1, %team
+  call void @pool_wake(i64 %member)
+  %more = icmp ne i64 %member, 0
   br i1 %more, label %open, label %do
 do:
-  call i1 @work(i64 0)
+  call i1 @pool_work(i64 0)
   br label %wait
 wait:
   %turn = phi i64 [0, %do], [%turn1, %spin], [0, %sleep]
-  %pending = load atomic i64, ptr @pending acquire, align 8
+  %pending = load atomic i64, ptr @pool_pending acquire, align 8
   %none = icmp eq i64 %pending, 0
   br i1 %none, label %end, label %idle
 idle:
@@ -321,30 +329,30 @@ spin:
   %turn1 = add i64 %turn, 1
   br label %wait
 tire:
-  store atomic i32 1, ptr @asleep seq_cst, align 4
-  %still = load atomic i64, ptr @pending seq_cst, align 8
+  store atomic i32 1, ptr @pool_asleep seq_cst, align 4
+  %still = load atomic i64, ptr @pool_pending seq_cst, align 8
   %over = icmp eq i64 %still, 0
   br i1 %over, label %awake, label %sleep
 sleep:
-  call void @sleep(ptr @asleep)
+  call void @pool_sleep(ptr @pool_asleep)
   br label %wait
 awake:
-  store atomic i32 0, ptr @asleep monotonic, align 4
+  store atomic i32 0, ptr @pool_asleep monotonic, align 4
   br label %end
 end:
-  store atomic i64 0, ptr @taken release, align 8
+  store atomic i64 0, ptr @pool_taken release, align 8
   ret void
 }
 
 ; In a child just forked, where only the forking thread lives on.
 define void @forget_pool() {
 entry:
-  store i64 0, ptr @workers
-  store i64 0, ptr @taken
+  store i64 0, ptr @pool_workers
+  store i64 0, ptr @pool_taken
   br label %close
 close:
   %member = phi i64 [0, %entry], [%member1, %close]
-  %share = getelementptr [TEAM x [8 x i64]], ptr @shares, i64 0, i64 %member
+  %share = getelementptr [TEAM x [8 x i64]], ptr @pool_shares, i64 0, i64 %member
   store i64 0, ptr %share
   %member1 = add i64 %member, 1
   %more = icmp ult i64 %member1, TEAM
@@ -376,11 +384,11 @@ look:
   %split = and i1 %may, %several
   br i1 %split, label %take, label %serial
 take:
-  %swap = cmpxchg ptr @taken, i64 0, i64 1 acquire monotonic
+  %swap = cmpxchg ptr @pool_taken, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %swap, 1
   br i1 %free, label %wide, label %serial
 wide:
-  call void @share(ptr %step, i64 %team)
+  call void @pool_share(ptr %step, i64 %team)
   br label %next
 serial:
   %kernel = load ptr, ptr %step

@@ -6,6 +6,7 @@
     LayerNormalization    mean and variance in at least float32, rounded before scale and bias
     ReduceMean            float16 and bfloat16 accumulate in float32
     Flatten, Reshape      of no elements: an extent that is asked for follows from those not copied
+    Shape                 an `end` below minus the rank is clipped to 0
     Loop                  scalars that it collects become a vector; no condition means true
     DequantizeLinear      before opset 19 it is missing
 
@@ -185,6 +186,15 @@ class Flatten(OpRun):
         return (x.reshape([int(np.prod(side, dtype=np.int64)) for side in sides]),)
 
 
+class Shape(OpRun):
+    """Shape 1 to 25: the extents from `start` to `end`, both clipped to the rank."""
+
+    def _run(
+        self, x: Array, start: int | None = None, end: int | None = None
+    ) -> tuple[Array, ...]:
+        return (np.array(x.shape[start:end], np.int64),)
+
+
 class Reshape(OpRun):
     """Reshape 1 to 25. 0 copies an extent (unless `allowzero`), -1 takes what the others leave.
 
@@ -291,7 +301,7 @@ class DequantizeLinear(OpRun):
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
-    Loop,
+    Shape, Loop,
 )  # fmt: skip
 
 
