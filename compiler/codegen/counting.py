@@ -201,6 +201,12 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         return raw_load(elements, at)
 
     @njit(error_model="numpy")
+    def load_if(guard, buffer, at, other):
+        if guard:
+            return load(buffer, at)
+        return other
+
+    @njit(error_model="numpy")
     def store(buffer, at, value):
         elements, note = buffer
         note_store(note, at)
@@ -233,6 +239,6 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         pass
 
     return {
-        **words, "pointer": pointer, "load": load, "store": store, "staging": staging,
-        "stream": stream, "stream_end": stream_end,
+        **words, "pointer": pointer, "load": load, "load_if": load_if, "store": store,
+        "staging": staging, "stream": stream, "stream_end": stream_end,
     }  # fmt: skip

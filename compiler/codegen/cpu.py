@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,7 @@ from compiler.ir.loops import (
     Store,
     Unary,
     Update,
+    as_within,
 )
 from compiler.ir.module import SourceLine
 from compiler.ir.printer import canonical_kernel
@@ -96,14 +97,18 @@ def literal(value: Scalar) -> str:
     return f"{word(value.dtype)}({short if exact else repr(x)})"
 
 
-def index_text(value: Dim) -> str:
-    """An integer polynomial in unsigned arithmetic."""
+def index_text(value: Dim, signed: Container[str] = ()) -> str:
+    """An integer polynomial in unsigned arithmetic; `signed` are the symbols of type i64 (lets)."""
     if not value.terms:
         return "u64(0)"
     parts: list[str] = []
     for monomial, coefficient in value.terms:
         factors = [
-            f"({index_text(a.numerator)}) // u64({a.divisor})" if isinstance(a, FloorDiv) else a
+            f"({index_text(a.numerator, signed)}) // u64({a.divisor})"
+            if isinstance(a, FloorDiv)
+            else f"u64({a})"
+            if a in signed
+            else a
             for a in monomial
         ]
         factors = [f"({f})" if "//" in f else f for f in factors]
@@ -117,11 +122,13 @@ def index_text(value: Dim) -> str:
     return " ".join(parts)
 
 
-def address_text(indices: Sequence[Dim], shape: Sequence[Dim]) -> str:
+def address_text(
+    indices: Sequence[Dim], shape: Sequence[Dim], signed: Container[str] = ()
+) -> str:
     """The row-major position: ((i*c) + j)*d + k, zero terms left out."""
     text = ""
     for at, extent in zip(indices, shape, strict=True):
-        term = index_text(at) if at.terms else ""
+        term = index_text(at, signed) if at.terms else ""
         if not text:
             text = term
             continue
@@ -179,15 +186,21 @@ class _Emitter:
             case Const(value):
                 return literal(value)
             case Index(value):
-                return f"i64({index_text(value)})"
+                return f"i64({index_text(value, self.dtypes)})"
             case Ref(name):
                 return name
-            case Load(buffer, indices):
-                return f"load({buffer}, {address_text(indices, self.shapes[buffer])})"
+            case Load(buffer, indices, guard, other):
+                place = address_text(indices, self.shapes[buffer], self.dtypes)
+                if guard is None or other is None:
+                    return f"load({buffer}, {place})"
+                return f"load_if({self.bare(guard)}, {buffer}, {place}, {literal(other)})"
             case Unary("not", x):
                 return f"logical_not({self.bare(x)})"
             case Unary(function, x):
                 return f"{function}({self.bare(x)})"
+            case Binary("and") if (bounds := as_within(e)) is not None:
+                at, extent = (index_text(d, self.dtypes) for d in bounds)
+                return f"({at} < {extent})"
             case Binary(function, x, y):
                 return self.binary(function, self.expr(x), self.expr(y), self.dtype(x))
             case Select(c, x, y):
@@ -252,7 +265,7 @@ class _Emitter:
                     text = f"{stmt.name} = {self.update(stmt, reduction)}"
                     self.statement(depth, text, stmt, at)
                 case Store():
-                    where = address_text(stmt.indices, self.shapes[stmt.buffer])
+                    where = address_text(stmt.indices, self.shapes[stmt.buffer], self.dtypes)
                     value = unwrap(self.expr(stmt.value))
                     text = f"store({stmt.buffer}, {where}, {value})"
                     self.statement(depth, text, stmt, at)

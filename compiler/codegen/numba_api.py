@@ -17,6 +17,8 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     pointer(params[k], f32)           the address in slot k, as a typed address
     extent(params, k)                 the number in slot k, as u64
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
+    load_if(c, x, index, other)       load(x, index) where c, else `other`, and then memory is not
+                                      touched: a branch, which becomes a masked load in a vector
     store(y, index, value)            value must have the type that a load gives; b1 as 0 or 1
     staging(row, y, index, wide)      where to write a row of y: `row` if wide, else y + index
     stream(y, index, row, n, wide)    if wide: copy row[0:n] to y[index:index+n] with stores that
@@ -391,6 +393,27 @@ def _load(pointer: Any, index: Any) -> Any:
         return _decode(builder, stored, dtype)
 
     return dtype.value, (pointer, types.uint64), emit
+
+
+def _load_if(condition: Any, pointer: Any, index: Any, other: Any) -> Any:
+    dtype = _element(pointer)
+    if dtype is None or not _is_integer(index):
+        return None
+    if condition != types.boolean or other != dtype.value:
+        return None
+
+    def emit(builder: Any, holds: Any, base: Any, at: Any, outside: Any) -> Any:
+        before = builder.block
+        with builder.if_then(holds):
+            stored = builder.load(_place(builder, base, at, dtype.storage))
+            inside = _decode(builder, stored, dtype)
+            after = builder.block
+        value = builder.phi(inside.type)
+        value.add_incoming(outside, before)
+        value.add_incoming(inside, after)
+        return value
+
+    return dtype.value, (condition, pointer, types.uint64, other), emit
 
 
 def _store(pointer: Any, index: Any, value: Any) -> Any:
@@ -828,6 +851,7 @@ def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
     return transcendental | {
         "extent": (2, _extent),
         "load": (2, _load),
+        "load_if": (4, _load_if),
         "store": (3, _store),
         "staging": (4, _staging),
         "stream": (5, _stream),

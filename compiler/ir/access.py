@@ -166,17 +166,22 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
     ) -> None:
         nonlocal counter
 
-        def add(buffer: str, store: bool, indices: tuple[Dim, ...]) -> None:
+        def add(buffer: str, store: bool, indices: tuple[Dim, ...], guard: Expr | None) -> None:
+            nonlocal counter
+            around = guards
+            if guard is not None:
+                counter += 1
+                around = (*guards, (counter, _rename(guard, names)))
             at = tuple(d.substitute(names) for d in indices)
-            found.append(Access(buffer, store, at, loops, guards, len(found)))
+            found.append(Access(buffer, store, at, loops, around, len(found)))
 
         for stmt in body:
             for e in expressions(stmt):
                 for node in walk_expr(e):
                     if isinstance(node, Load):
-                        add(node.buffer, False, node.indices)
+                        add(node.buffer, False, node.indices, node.guard)
             if isinstance(stmt, Store):
-                add(stmt.buffer, True, stmt.indices)
+                add(stmt.buffer, True, stmt.indices, None)
             elif isinstance(stmt, If):
                 counter += 1
                 condition = _rename(stmt.condition, names)
@@ -197,6 +202,8 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
 def _rename(condition: Expr, names: Mapping[str, Dim]) -> Expr:
     """A comparison of indices, which most guards are, over unique axes; others stay."""
     match condition:
+        case Binary("and", x, y):
+            return Binary("and", _rename(x, names), _rename(y, names))
         case Binary(relation, Index(a), Index(b)):
             return Binary(relation, Index(a.substitute(names)), Index(b.substitute(names)))
         case _:

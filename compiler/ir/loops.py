@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .dims import Dim
+from .dims import ZERO, Dim
 from .graph import NO_ORIGINS, Origins
 from .types import DType, Scalar, TensorType
 
@@ -42,10 +42,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One element of a buffer, converted to its dtype's compute type."""
+    """One element of a buffer, converted to its dtype's compute type.
+
+    With a guard: the element where the guard holds, else `other` (of the compute type), and then
+    memory is not touched, so the indices may lie outside the buffer.
+    """
 
     buffer: str
     indices: tuple[Dim, ...]
+    guard: Expr | None = None
+    other: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,8 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Let:
+    """A name for a value. One of type i64 may stand in index expressions, like an axis."""
+
     name: str
     dtype: DType
     value: Expr
@@ -203,6 +211,21 @@ class Kernel:
         return tuple(loops), body
 
 
+def within(at: Dim, extent: Dim) -> Expr:
+    """The guard `0 <= at < extent`: one unsigned comparison where it is compiled."""
+    above = Binary("ge", Index(at), Index(ZERO))
+    return Binary("and", above, Binary("lt", Index(at), Index(extent)))
+
+
+def as_within(expr: Expr) -> tuple[Dim, Dim] | None:
+    """(at, extent) of a guard that `within` made."""
+    match expr:
+        case Binary("and", Binary("ge", Index(at), Index(low)), Binary("lt", Index(x), Index(n))):
+            return (at, n) if x == at and low == ZERO else None
+        case _:
+            return None
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Unary(_, x) | Cast(_, x):
@@ -211,6 +234,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (x, y)
         case Select(c, x, y):
             return (c, x, y)
+        case Load(guard=guard) if guard is not None:
+            return (guard,)
         case _:
             return ()
 
@@ -252,11 +277,17 @@ def infer_dtype(
             if name not in names:
                 raise ValueError(f"{name!r} is read before a let or acc defines it")
             return names[name]
-        case Load(buffer, _):
-            dtype = buffers.get(buffer)
-            if dtype is None:
+        case Load(buffer, _, guard, other):
+            stored = buffers.get(buffer)
+            if stored is None:
                 raise ValueError(f"no buffer {buffer!r} of a known dtype")
-            return compute_dtype(dtype)
+            dtype = compute_dtype(stored)
+            if (guard is None) != (other is None):
+                raise ValueError(f"the load of {buffer!r} has a guard or another value alone")
+            if guard is not None and other is not None:
+                equal("a guard", infer_dtype(guard, buffers, names), DType.bool)
+                equal("a guarded load", dtype, other.dtype)
+            return dtype
         case Unary(function, x):
             dtype = infer_dtype(x, buffers, names)
             if function == "not":
@@ -283,6 +314,8 @@ def map_expr(expr: Expr, f: Callable[[Expr], Expr]) -> Expr:
             return f(Binary(name, map_expr(x, f), map_expr(y, f)))
         case Select(c, x, y):
             return f(Select(map_expr(c, f), map_expr(x, f), map_expr(y, f)))
+        case Load(guard=guard) if guard is not None:
+            return f(replace(expr, guard=map_expr(guard, f)))
         case _:
             return f(expr)
 
@@ -314,7 +347,7 @@ def map_statements(
 
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Load):
-            return expr(Load(e.buffer, tuple(index(d) for d in e.indices)))
+            return expr(replace(e, indices=tuple(index(d) for d in e.indices)))
         if isinstance(e, Index):
             return expr(Index(index(e.value)))
         return expr(e)

@@ -550,6 +550,10 @@ class _Parser:
     def primary(self) -> Expr:
         if self.take("("):
             inner = self.expr()
+            if isinstance(inner, Load) and self.take("if"):
+                guard = self.expr()
+                self.need("else")
+                inner = Load(inner.buffer, inner.indices, guard, self.scalar())
             self.need(")")
             return inner
         token = self.peek()

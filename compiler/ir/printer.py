@@ -34,7 +34,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -82,7 +82,7 @@ DTYPES: Mapping[str, DType] = {d.value: d for d in DType}
 LITERALS = frozenset({"inf", "nan", "true", "false"})
 KEYWORDS = LITERALS | {
     "par", "seq", "red", "vec", "stream", "block", "warp", "lane", "let", "acc", "store", "if",
-    "load", "index",
+    "load", "index", "else",
 }  # fmt: skip
 """Words that a `let` or an accumulator of the same name is quoted for."""
 
@@ -360,8 +360,12 @@ def print_expr(expr: Expr, level: int = 0) -> str:
             return f"index[{format_dim(value)}]"
         case Ref(name):
             return _word(name)
-        case Load(buffer, indices):
-            return f"load {_name(buffer)}[{','.join(map(format_dim, indices))}]"
+        case Load(buffer, indices, guard, other):
+            text = f"load {_name(buffer)}[{','.join(map(format_dim, indices))}]"
+            if guard is None or other is None:
+                return text
+            rest = print_scalar(other).removesuffix(".0")
+            return f"({text} if {print_expr(guard)} else {rest})"
         case Unary(function, x):
             return f"{function}({print_expr(x)})"
         case Binary(function, x, y):
@@ -510,14 +514,14 @@ def canonical_kernel(kernel: Kernel) -> str:
 
     def body(stmts: Sequence[Stmt], sizes: dict[str, Dim], names: dict[str, str]) -> list[Stmt]:
         nonlocal axes, locals_
-        names = dict(names)
+        sizes, names = dict(sizes), dict(names)
 
         def expr(e: Expr) -> Expr:
             match e:
                 case Ref(name):
                     return Ref(names.get(name, name))
                 case Load(buffer, indices):
-                    return Load(buffers.get(buffer, buffer), at(indices))
+                    return replace(e, buffer=buffers.get(buffer, buffer), indices=at(indices))
                 case Index(value):
                     return Index(value.substitute(sizes))
                 case _:
@@ -546,6 +550,8 @@ def canonical_kernel(kernel: Kernel) -> str:
                 case Let():
                     value = map_expr(s.value, expr)
                     out.append(Let(fresh(s.name), s.dtype, value))
+                    if s.dtype is DType.i64:
+                        sizes[s.name] = dim(names[s.name])
                 case Acc():
                     out.append(Acc(fresh(s.name), s.dtype, s.init))
                 case Update():

@@ -610,13 +610,14 @@ class _KernelCheck:
         self.buffers = {a.name: a.type.dtype for a in kernel.args}
         self.stored: set[str] = {a.name for a in kernel.args if a.mode in ("in", "inout")}
         self.accumulators: set[str] = set()
+        self.symbols: set[str] = set()
         self.body(kernel.body, extents, {}, outside=True)
 
     def body(
         self, stmts: Sequence[Stmt], axes: frozenset[str], names: dict[str, DType], outside: bool
     ) -> None:
-        """`axes` in scope (with the extents), `names` of lets and accumulators in scope;
-        `outside`: only `par` loops stand around."""
+        """`axes` in scope (with the extents and the lets of type i64: what indices may use),
+        `names` of lets and accumulators in scope; `outside`: only `par` loops stand around."""
         names = dict(names)
         alone = outside and len(stmts) == 1
         for stmt in stmts:
@@ -625,12 +626,15 @@ class _KernelCheck:
                     self.loop(stmt, axes, names, alone)
                 case Let(name, dtype, value):
                     self.typed(f"let {name!r}", value, dtype, axes, names)
-                    self.fresh(name, names)
+                    self.fresh(name, names, axes)
                     names[name] = dtype
+                    if dtype is DType.i64:
+                        axes = axes | {name}
+                        self.symbols.add(name)
                 case Acc(name, dtype, init):
                     if init.dtype is not dtype:
                         raise Broken(f"acc {name!r} of {dtype.value} starts as {init.dtype.value}")
-                    self.fresh(name, names)
+                    self.fresh(name, names, axes)
                     names[name] = dtype
                     self.accumulators.add(name)
                 case Update(name, function, value):
@@ -656,13 +660,16 @@ class _KernelCheck:
             raise Broken(f"no kind of axis is called {stmt.kind!r}")
         if stmt.kind == "par" and not alone:
             raise Broken(f"par {stmt.axis!r} is not outermost and perfectly nested")
-        if stmt.axis in axes:
+        if stmt.axis in axes or stmt.axis in names:
             raise Broken(f"axis {stmt.axis!r} is defined twice")
         self.known(stmt.extent, axes, f"the extent of {stmt.axis!r}")
+        data = stmt.extent.symbols() & self.symbols
+        if data:
+            raise Broken(f"the extent of {stmt.axis!r} depends on data: {', '.join(sorted(data))}")
         self.body(stmt.body, axes | {stmt.axis}, names, alone and stmt.kind == "par")
 
-    def fresh(self, name: str, names: Mapping[str, DType]) -> None:
-        if name in names:
+    def fresh(self, name: str, names: Mapping[str, DType], axes: frozenset[str]) -> None:
+        if name in names or name in axes:
             raise Broken(f"{name!r} is defined twice")
         self.accumulators.discard(name)
 

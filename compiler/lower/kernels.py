@@ -85,7 +85,7 @@ def identifier(name: str, taken: set[str], fallback: str) -> str:
 RESERVED = frozenset(
     """False None True and as assert break class continue def del elif else except finally for
     from global if import in is lambda nonlocal not or pass raise return try while with yield
-    params worker lo hi range load store pointer extent stream staging stream_end flat
+    params worker lo hi range load load_if store pointer extent stream staging stream_end flat
     par seq red vec block warp lane let acc kernel out inout scratch inf nan
     abs ceil cos erf exp floor isnan log neg not rint sigmoid sign sin sqrt tanh maximum minimum
     select truncdiv pow mod add sub mul div min max xor eq ne lt le gt ge

@@ -185,7 +185,9 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
         return indices if k is None else (*indices[:k], i, *indices[k + 2 :])
 
     def on_expr(e: Expr) -> Expr:
-        return Load(e.buffer, on_indices(e.buffer, e.indices)) if isinstance(e, Load) else e
+        if not isinstance(e, Load):
+            return e
+        return replace(e, indices=on_indices(e.buffer, e.indices))
 
     def on_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
