@@ -8,7 +8,7 @@ from dataclasses import replace
 from .dims import ONE, Dim, DimLike, Guard, dim, dims
 from .graph import NO_ORIGINS, Op, Origin, Origins, Value
 from .names import Names
-from .shapes import broadcast, same
+from .shapes import broadcast, same, window_shape
 from .types import Attr, DType, ParamRef, Scalar, TensorType, attrs
 
 
@@ -156,9 +156,37 @@ class Builder:
         shape = tuple(extents[letter] for letter in spec.split("->")[1])
         return self.op("contract", (x, y), replace(x.type, shape=shape), spec=spec)
 
+    def window(
+        self,
+        x: Value,
+        value: Value,
+        axes: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        before: Sequence[DimLike],
+        after: Sequence[DimLike],
+    ) -> Value:
+        """Windows along `axes` (ascending) of x: the axis says which window, and an axis for each,
+        at the end, the place in it. Outside of x they read `value`, of rank 0."""
+        shape = window_shape(
+            x.type.dims, axes, dims(sizes), dims(strides), dims(dilations), dims(before),
+            dims(after),
+        )  # fmt: skip
+        return self.op(
+            "window", (x, value), replace(x.type, shape=shape),
+            axes=tuple(axes), sizes=tuple(sizes), strides=tuple(strides),
+            dilations=tuple(dilations), before=_plain(before), after=_plain(after),
+        )  # fmt: skip
+
     def extent(self, x: Value, axes: Iterable[int]) -> Dim:
         """The number of elements along `axes`."""
         total = ONE
         for a in axes:
             total = total * x.type.dims[a]
         return total
+
+
+def _plain(values: Iterable[DimLike]) -> tuple[int | Dim, ...]:
+    """Constants as integers, other dimensions as they are."""
+    return tuple(d if (n := d.constant) is None else n for d in dims(values))

@@ -50,3 +50,27 @@ def broadcast(
                 guards += same(chosen, shape[at], node, reason)
         result.append(chosen)
     return tuple(result), tuple(dict.fromkeys(guards))
+
+
+def window_shape(
+    shape: Shape,
+    axes: Sequence[int],
+    sizes: Sequence[Dim],
+    strides: Sequence[Dim],
+    dilations: Sequence[Dim],
+    before: Sequence[Dim],
+    after: Sequence[Dim],
+) -> Shape:
+    """The type rule of `window`: where it stands, then where in it.
+
+    Along a windowed axis of n elements there are `(before + n + after - (size-1)*dilation - 1) //
+    stride + 1` windows; sizes, strides and dilations are constants.
+    """
+    out, tail = list(shape), list[Dim]()
+    for a, size, stride, dilation, low, high in zip(
+        axes, sizes, strides, dilations, before, after, strict=True
+    ):
+        room = low + shape[a] + high - (size - 1) * dilation - 1
+        out[a] = room // (stride.constant or 1) + 1
+        tail.append(size)
+    return (*out, *tail)

@@ -45,6 +45,7 @@ from .loops import (
 )
 from .module import Module, Source
 from .plan import BUFFER_KINDS, BindStep, CallStep, CopyStep, KernelStep, Operand, Plan
+from .shapes import window_shape
 from .types import Attr, DType, KernelRef, ParamRef, Scalar, TensorType
 
 __all__ = ["ROWS", "Equalities", "VerifyError", "infer_dtype", "verify"]
@@ -157,7 +158,7 @@ _ANY_ELEMENT = frozenset({"max", "min"})
 REDUCE = frozenset({"sum", "prod", "max", "min"})
 IN_GROUP = frozenset({
     "const", "dims", "map", "compare", "select", "cast", "iota", "reduce", "reshape", "permute",
-    "expand", "slice", "copy", "contract",
+    "expand", "slice", "copy", "contract", "window",
 })  # fmt: skip
 """Families that may stand in a `fused` region."""
 
@@ -359,6 +360,31 @@ def _contract(op: Op, types: Types, context: Context) -> None:
     _want_shape(op, [extents[letter] for letter in result], context)
 
 
+def _window(op: Op, types: Types, context: Context) -> None:
+    x, value = types
+    _want_element(op, _same_element(types))
+    if value.rank:
+        raise Broken(f"the value outside is {_shape(value.dims)}, not one element of rank 0")
+    axes = _integers(op, "axes")
+    if list(axes) != sorted({a for a in axes if 0 <= a < x.rank}):
+        raise Broken(f"axes {list(axes)} are not sorted axes of rank {x.rank}")
+    lists = {name: _list(op, name) for name in ("sizes", "strides", "dilations", "before", "after")}
+    for name, values in lists.items():
+        if len(values) != len(axes):
+            raise Broken(f"attribute {name!r} has not one number an axis")
+        kinds = int if name in ("sizes", "strides", "dilations") else int | Dim
+        if not all(isinstance(v, kinds) for v in values):
+            raise Broken(f"attribute {name!r} holds something else than numbers")
+    for name in ("sizes", "strides", "dilations"):
+        if any(isinstance(v, int) and v < 1 for v in lists[name]):
+            raise Broken(f"attribute {name!r} holds a number below 1")
+    _want_shape(op, window_shape(x.dims, axes, *(_numbers(v) for v in lists.values())), context)
+
+
+def _numbers(values: tuple[Attr, ...]) -> tuple[Dim, ...]:
+    return tuple(dim(v) for v in values if isinstance(v, int | Dim))
+
+
 def _copy(op: Op, types: Types, context: Context) -> None:
     _want_element(op, types[0].element)
     _want_shape(op, types[0].dims, context)
@@ -379,8 +405,8 @@ def _onnx(op: Op, types: Types, context: Context) -> None:
 
 def _fused(op: Op, types: Types, context: Context) -> None:
     region = op.regions[0]
-    if op.get("group") not in (None, "pointwise", "row"):
-        raise Broken(f"no group {op.get('group')!r}: pointwise or row")
+    if op.get("group") not in (None, "pointwise", "row", "contract"):
+        raise Broken(f"no group {op.get('group')!r}: pointwise, row or contract")
     formals = tuple(v.name for v in region.inputs)
     if formals != op.inputs:
         raise Broken(f"formals ({', '.join(formals)}) differ from the operands")
@@ -450,6 +476,9 @@ ROWS: Mapping[str, Row] = {
     "expand": Row((1, 1), (), (), _expand),
     "slice": Row((1, 1), ("starts", "steps"), (), _slice),
     "contract": Row((2, 2), ("spec",), ("library",), _contract),
+    "window": Row(
+        (2, 2), ("after", "axes", "before", "dilations", "sizes", "strides"), (), _window
+    ),
     "copy": Row((1, 1), (), (), _copy),
     "call.matmul": Row((2, 2), ("spec",), (), _contract),
     "extern": Row(

@@ -209,6 +209,10 @@ class Interpreter:
                 starts = [self.number(d) for d in _tuple(op, "starts")]
                 steps = [self.number(d) for d in _tuple(op, "steps")]
                 return slice_from(inputs[0], starts, steps, self.shape(op))
+            case "window":
+                before = [self.number(d) for d in _tuple(op, "before")]
+                lists = (_ints(op, n) for n in ("axes", "sizes", "strides", "dilations"))
+                return window(inputs[0], inputs[1], *lists, before, self.shape(op))
             case "contract" | "call.matmul":
                 return contract(op.str("spec"), *inputs)
             case "copy":
@@ -345,6 +349,37 @@ def slice_from(
             )
         at.append(slice(start, last + 1, step) if n else slice(0, 0))
     return contiguous(x[tuple(at)])
+
+
+def window(
+    x: Array,
+    value: Array,
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    shape: Sequence[int],
+) -> Array:
+    """`y[..., o, ..., k] = x[..., o*stride + k*dilation - before, ...]`, `value` outside of x."""
+    result = x
+    inside = np.ones((1,) * len(shape), np.bool_)
+    for k, a in enumerate(axes):
+        at = (
+            np.arange(shape[a])[:, None] * strides[k]
+            + np.arange(sizes[k]) * dilations[k]
+            - before[k]
+        )
+        fits = (0 <= at) & (at < x.shape[a])
+        place = [1] * len(shape)
+        place[a], place[x.ndim + k] = fits.shape
+        inside = inside & fits.reshape(place)
+        if x.shape[a]:
+            result = np.moveaxis(result.take(np.where(fits, at, 0), axis=a), a + 1, -1)
+        else:
+            place = [*result.shape[:a], at.shape[0], *result.shape[a + 1 :], at.shape[1]]
+            result = np.zeros(place, x.dtype)
+    return contiguous(np.where(inside, result, value).astype(x.dtype, copy=False))
 
 
 def contract(spec: str, x: Array, y: Array) -> Array:
