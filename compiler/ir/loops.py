@@ -86,7 +86,14 @@ class Cast:
     x: Expr
 
 
-Expr = Const | Index | Ref | Load | Unary | Binary | Select | Cast
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Whether every one of these buffers starts at a multiple of 16 bytes."""
+
+    buffers: tuple[str, ...]
+
+
+Expr = Const | Index | Ref | Load | Unary | Binary | Select | Cast | Aligned
 
 UNARY = frozenset({
     "abs", "ceil", "cos", "erf", "exp", "floor", "isnan", "log", "neg", "not", "rint", "sigmoid",
@@ -102,7 +109,17 @@ TRANSCENDENTAL = frozenset({"cos", "erf", "exp", "log", "pow", "sigmoid", "sin",
 
 # ---- statements --------------------------------------------------------------------------------
 
-AXIS_KINDS = ("par", "seq", "red", "vec", "stream", "block", "warp", "lane")
+AXIS_KINDS = (
+    "par", "seq", "red", "vec", "stream", "block", "warp", "lane", "unroll", "wide",
+)  # fmt: skip
+GRID = ("block", "warp", "lane")
+"""Kinds of the axes that a GPU runs at once: blocks, warps of a block, threads of a warp."""
+
+WARP = 32
+"""Threads of a warp: they exchange values without memory."""
+
+LANES = 4
+"""Elements of one wide access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +128,12 @@ class For:
 
     A `stream` loop copies a finished row from scratch to its place in an output, past the cache
     where that pays.
+
+    In a kernel for a GPU, `block`, `warp` and `lane` loops are outermost and perfectly nested, and
+    all threads of a block run their iterations at once. An `unroll` loop of literal extent is
+    written out. A `wide` loop of extent 4 copies four neighbours between memory and a register
+    array (`Alloc` in `local`) in one access; a `stream` loop of extent 4 writes them past the
+    cache; a `vec` loop of extent 4 computes on them.
     """
 
     kind: str
@@ -168,7 +191,42 @@ class If:
     origins: Origins = NO_ORIGINS
 
 
-Stmt = For | Let | Acc | Update | Store | If
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """An array of literal shape that holds nothing yet, for the rest of the block of statements.
+
+    `space` is one of `SPACES`: `local` is a thread's own (registers), `shared` a block's.
+    """
+
+    name: str
+    space: str
+    type: TensorType
+    origins: Origins = NO_ORIGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """`name function= ` what the thread whose lane differs in the bits of `xor` has there.
+
+    All lanes of the warp take part. Five of them, with 16, 8, 4, 2 and 1, combine a warp's
+    accumulators, and every lane has the result: bit for bit the same, as each step commutes.
+    """
+
+    name: str
+    function: str
+    xor: int
+    origins: Origins = NO_ORIGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of a block wait for each other; what they wrote to `shared` is there for all."""
+
+    origins: Origins = NO_ORIGINS
+
+
+Stmt = For | Let | Acc | Update | Store | If | Alloc | Shuffle | Barrier
+SPACES = ("local", "shared")
 
 ARG_MODES = ("in", "out", "inout", "scratch")
 
@@ -206,6 +264,16 @@ class Kernel:
         loops: list[For] = []
         body = self.body
         while len(body) == 1 and isinstance(body[0], For) and body[0].kind == "par":
+            loops.append(body[0])
+            body = body[0].body
+        return tuple(loops), body
+
+
+    def grid(self) -> tuple[tuple[For, ...], tuple[Stmt, ...]]:
+        """The outer `block`, `warp` and `lane` loops, and the body below them; none on a CPU."""
+        loops: list[For] = []
+        body = self.body
+        while len(body) == 1 and isinstance(body[0], For) and body[0].kind in GRID:
             loops.append(body[0])
             body = body[0].body
         return tuple(loops), body
@@ -270,6 +338,11 @@ def infer_dtype(
             return value.dtype
         case Index():
             return DType.i64
+        case Aligned(names_):
+            for name in names_:
+                if name not in buffers:
+                    raise ValueError(f"no buffer {name!r}")
+            return DType.bool
         case Cast(dtype, x):
             infer_dtype(x, buffers, names)
             return dtype
@@ -368,6 +441,6 @@ def map_statements(
             case Store():
                 at = tuple(index(d) for d in stmt.indices)
                 out.append(replace(stmt, indices=at, value=map_expr(stmt.value, on_expr)))
-            case Acc():
+            case Acc() | Alloc() | Shuffle() | Barrier():
                 out.append(stmt)
     return tuple(out)

@@ -24,6 +24,9 @@ from ..loops import (
     COMBINE,
     COMPARE,
     Acc,
+    Aligned,
+    Alloc,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -36,6 +39,7 @@ from ..loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -134,9 +138,19 @@ def run_kernel(
             name: Counts(np.zeros(a.shape, np.bool_), np.zeros(a.shape, np.bool_))
             for name, a in arrays.items()
         }
+    if kernel.grid()[0]:
+        from .threads import run_threads
+
+        run_threads(kernel, sizes, arrays, counter, precision)
+        return
     run = _Tree(kernel, sizes, arrays, counter, precision).compile()
     with np.errstate(all="ignore"):
         run()
+
+
+def address_of(array: Array) -> int:
+    """Where an array starts in memory."""
+    return int(array.ctypes.data)
 
 
 Thunk = Callable[[], np.generic]
@@ -282,6 +296,8 @@ class _Tree:
                 return update, scope
             case Store():
                 return self.store(stmt, scope), scope
+            case Alloc() | Shuffle() | Barrier():
+                raise self.error("threads exchange values, but there is no grid of them")
 
     def declare(
         self, scope: _Scope, name: str, dtype: DType, accumulator: bool = False
@@ -404,6 +420,10 @@ class _Tree:
                 stored = storage(dtype, self.precision)
                 target = compute(dtype, self.precision)
                 return lambda: _element(cast(cast(a(), stored), target)), dtype
+            case Aligned(names):
+                addresses = [address_of(self.arrays[n]) for n in names]
+                aligned = np.bool_(all(a % 16 == 0 for a in addresses))
+                return lambda: aligned, DType.bool
 
     def load(
         self, buffer: str, indices: tuple[Dim, ...], scope: _Scope
