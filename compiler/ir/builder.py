@@ -113,6 +113,69 @@ class Builder:
             return x
         return self.op("cast", (x,), replace(x.type, dtype=to), to=to)
 
+    # ---- movement
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """One behind the other along `axis`; the other dimensions are made equal by guards."""
+        if len(xs) == 1:
+            return xs[0]
+        first = xs[0].type
+        total = xs[0].type.dims[axis]
+        for x in xs[1:]:
+            for k, (a, b) in enumerate(zip(first.dims, x.type.dims, strict=True)):
+                if k != axis:
+                    self.ensure_same(a, b, "guard.concat")
+            total = total + x.type.dims[axis]
+        shape = (*first.dims[:axis], total, *first.dims[axis + 1 :])
+        return self.op("concat", xs, replace(first, shape=shape), axis=axis)
+
+    def pad(
+        self, x: Value, value: Value, before: Sequence[DimLike], after: Sequence[DimLike]
+    ) -> Value:
+        """`value` (rank 0) around x: so many elements before and after it along each axis."""
+        low, high = dims(before), dims(after)
+        shape = tuple(d + b + a for d, b, a in zip(x.type.dims, low, high, strict=True))
+        if shape == x.type.dims and not any(d.terms for d in (*low, *high)):
+            return x
+        return self.op("pad", (x, value), replace(x.type, shape=shape), before=low, after=high)
+
+    def reverse(self, x: Value, axes: Iterable[int]) -> Value:
+        at = tuple(sorted(set(axes)))
+        return self.op("reverse", (x,), x.type, axes=at) if at else x
+
+    def gather(self, x: Value, indices: Value, axis: int) -> Value:
+        """x[…, indices, …] along `axis`: negative indices count from the end, others are clamped."""
+        shape = (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :])
+        return self.op("gather", (x, indices), replace(x.type, shape=shape), axis=axis)
+
+    def gather_elements(self, x: Value, indices: Value, axis: int) -> Value:
+        """out[i, j] = x[indices[i, j], j] for axis 0: the other dimensions must be equal."""
+        self._beside(x, indices, axis)
+        type = replace(x.type, shape=indices.type.dims)
+        return self.op("gather_elements", (x, indices), type, axis=axis)
+
+    def scatter_elements(self, x: Value, indices: Value, updates: Value, axis: int) -> Value:
+        """x with out[indices[i, j], j] = updates[i, j] for axis 0; the last update stays."""
+        self._beside(x, indices, axis)
+        for a, b in zip(indices.type.dims, updates.type.dims, strict=True):
+            self.ensure_same(a, b, "guard.gather")
+        return self.op("scatter_elements", (x, indices, updates), x.type, axis=axis)
+
+    def _beside(self, x: Value, indices: Value, axis: int) -> None:
+        """Along every axis but one there are no more indices than elements: proved, or guarded
+        to be as many."""
+        for k, (d, i) in enumerate(zip(x.type.dims, indices.type.dims, strict=True)):
+            room = (d - i).constant
+            if k != axis and (room is None or room < 0):
+                self.ensure_same(d, i, "guard.gather")
+
+    def argreduce(self, function: str, x: Value, axis: int, last: bool = False) -> Value:
+        """Where the largest (`max`) or smallest (`min`) element along `axis` stands, as i64; the
+        axis stays with extent 1. Of several the first, or the last; NaN counts most."""
+        shape = tuple(ONE if k == axis else d for k, d in enumerate(x.type.dims))
+        type = TensorType(DType.i64, shape)
+        return self.op(f"argreduce.{function}", (x,), type, axis=axis, last=int(last))
+
     # ---- reductions, views, contractions
 
     def reduce(self, function: str, x: Value, axes: Iterable[int]) -> Value:
