@@ -8,11 +8,15 @@ until a compiler fuses them.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import ONE, ZERO, Dim, Guard, dim
 from compiler.ir.graph import Value
+from compiler.ir.types import DType, TensorType
 
 from .base import Decompose, NodeView, Operator, ShapeValue, Unsupported
 from .rules import (
@@ -126,6 +130,71 @@ def power(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     return (b.reshape(result, shape),)
 
 
+def reciprocal(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """1 / x."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.div(b.like(1, x), x),)
+
+
+def tangent(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """sin x / cos x."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.div(b.map("sin", x), b.map("cos", x)),)
+
+
+def modulo(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The remainder with the sign of the divisor, with `fmod=1` of the dividend.
+
+    Integers with fmod: x - y trunc(x / y). Floats without it: fmod, moved by y where the signs
+    differ (the standard has it since opset 28).
+    """
+    x, y = aligned(b, v, xs)
+    require_one_dtype(x, y)
+    if x.type.element is DType.bool:
+        raise Unsupported("break.dtype", dtype="bool")
+    if bool(v.op.int("fmod", 0)) is x.type.element.is_float:
+        return (b.map("mod", x, y),)
+    if not x.type.element.is_float:
+        return (b.sub(x, b.mul(b.div(x, y), y)),)
+    rest, zero = b.map("mod", x, y), b.like(0, x)
+    signs = b.map("xor", b.compare("lt", rest, zero), b.compare("lt", y, zero))
+    moves = b.map("and", signs, b.compare("ne", rest, zero))
+    return (b.select(moves, b.add(rest, y), rest),)
+
+
+def mean(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The sum of all operands over their number."""
+    (total,) = _variadic("add")(b, v, xs)
+    require_float(total)
+    return (total if len(xs) == 1 else b.div(total, b.like(len(xs), total)),)
+
+
+def is_nan(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """Whether x is no number."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.op("map.isnan", (x,), replace(x.type, dtype=DType.bool)),)
+
+
+def is_infinite(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """Whether x is an infinity, of the signs that are asked for (both by default)."""
+    x = present(xs, 0)
+    require_float(x)
+    above, below = v.op.int("detect_positive", 1), v.op.int("detect_negative", 1)
+    if above and below:
+        return (b.compare("eq", b.map("abs", x), b.like(math.inf, x)),)
+    if above or below:
+        return (b.compare("eq", x, b.like(math.inf if above else -math.inf, x)),)
+    return (b.expand(b.scalar(False, DType.bool), x.type.dims),)
+
+
+def flag_type(v: NodeView) -> tuple[TensorType, ...]:
+    """bool, of the shape of the first input."""
+    return (replace(v.type(0), dtype=DType.bool),)
+
+
 # ---- elements known as dimensions --------------------------------------------------------------
 
 
@@ -237,10 +306,18 @@ OPERATORS = (
     Operator("Pow", (1, 7, 12, 13, 15), broadcast_type, power, elementwise(_square)),
     Operator("Min", (1, 6, 8, 12, 13), broadcast_type, _variadic("min"), elementwise(_minimum)),
     Operator("Max", (1, 6, 8, 12, 13), broadcast_type, _variadic("max"), elementwise(_maximum)),
-    Operator("Abs", (1, 6, 13), same_type, None, elementwise(_abs)),
-    Operator("Mod", (10, 13, 28), broadcast_type, None, elementwise(_mod)),
-    Operator("Floor", (1, 6, 13), same_type, None, elementwise(_itself)),
-    Operator("Ceil", (1, 6, 13), same_type, None, elementwise(_itself)),
-    Operator("Round", (11, 22), same_type, None, elementwise(_itself)),
+    Operator("Sum", (1, 6, 8, 13), broadcast_type, _variadic("add")),
+    Operator("Mean", (1, 6, 8, 13), broadcast_type, mean),
+    Operator("Abs", (1, 6, 13), same_type, _unary("abs", floats_only=False), elementwise(_abs)),
+    Operator("Sign", (9, 13), same_type, _unary("sign", floats_only=False)),
+    Operator("Reciprocal", (1, 6, 13), same_type, reciprocal),
+    Operator("Mod", (10, 13, 28), broadcast_type, modulo, elementwise(_mod)),
+    Operator("Floor", (1, 6, 13), same_type, _unary("floor"), elementwise(_itself)),
+    Operator("Ceil", (1, 6, 13), same_type, _unary("ceil"), elementwise(_itself)),
+    Operator("Round", (11, 22), same_type, _unary("rint"), elementwise(_itself)),
+    Operator("Sin", (7, 22), same_type, _unary("sin")),
+    Operator("Cos", (7, 22), same_type, _unary("cos")),
+    Operator("Tan", (7, 22), same_type, tangent),
+    Operator("IsNaN", (9, 13, 20), flag_type, is_nan),
+    Operator("IsInf", (10, 20), flag_type, is_infinite),
 )
-"""Rows without a decomposition stay library steps; their types and shape values are known."""
