@@ -24,6 +24,9 @@ from compiler.ir.dims import ONE, ZERO, Dim, FloorDiv, product
 from compiler.ir.loops import (
     COMPARE,
     Acc,
+    Aligned,
+    Alloc,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -36,6 +39,7 @@ from compiler.ir.loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -55,6 +59,9 @@ WIDE = 1 << 22
 
 LONGEST_ROW = 1 << 14
 """Elements of a row that is still worth keeping apart: it must stay in the second-level cache."""
+
+PRIVATE = 1024
+"""Elements of a scratch buffer of literal size that is still put on the stack."""
 
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
@@ -143,7 +150,7 @@ def _factor(extent: Dim) -> str:
     return f"({text})" if " " in text else text
 
 
-class _Emitter:
+class Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.lines: list[str] = []
@@ -180,6 +187,8 @@ class _Emitter:
                 return self.dtype(x)
             case Cast(dtype, _):
                 return dtype
+            case Aligned():
+                return DType.bool
 
     def expr(self, e: Expr) -> str:
         match e:
@@ -207,6 +216,8 @@ class _Emitter:
                 return f"select({self.bare(c)}, {self.bare(x)}, {self.bare(y)})"
             case Cast(dtype, x):
                 return f"{word(dtype)}({self.bare(x)})"
+            case Aligned():
+                raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
 
     def bare(self, e: Expr) -> str:
         """An expression where no operator stands beside it."""
@@ -272,6 +283,8 @@ class _Emitter:
                 case If():
                     self.statement(depth, f"if {unwrap(self.expr(stmt.condition))}:", stmt, at)
                     self.body(stmt.body, depth + 1, at, reduction)
+                case Alloc() | Shuffle() | Barrier():
+                    raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
 
     def row_start(self, store: Store) -> str:
         """The position of a streamed row's first element."""
@@ -297,7 +310,12 @@ class _Emitter:
                 where += f" + i64(worker) * params[{stride}]"
                 stride += 1
             own = f"{arg.name}_own" if arg.name in self.streams else arg.name
-            self.line(1, f"{own} = pointer({where}, {word(arg.type.element)})")
+            size = product(arg.type.dims).constant if arg.mode == "scratch" else None
+            if size is not None and 0 < size <= PRIVATE and own == arg.name:
+                text = f"private({where}, {word(arg.type.element)}, {size})"
+            else:
+                text = f"pointer({where}, {word(arg.type.element)})"
+            self.line(1, f"{own} = {text}")
             slot += 1
         for store in self.streams.values():
             shape = self.shapes[store.buffer]
@@ -369,4 +387,4 @@ def unwrap(text: str) -> str:
 
 def emit_kernel(kernel: Kernel, name: str) -> Emitted:
     """The source of a kernel as a function called `name`."""
-    return _Emitter(kernel).emit(name)
+    return Emitter(kernel).emit(name)

@@ -15,6 +15,8 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     f16 bf16                storage types: a load gives f32, a store rounds to nearest even.
                             As a cast: f32 rounded to what the storage can hold
     pointer(params[k], f32)           the address in slot k, as a typed address
+    private(address, f32, 64)         a buffer of so many elements that no other pointer reaches:
+                                      on the stack, so that it may be kept in registers
     extent(params, k)                 the number in slot k, as u64
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
     load_if(c, x, index, other)       load(x, index) where c, else `other`, and then memory is not
@@ -552,6 +554,25 @@ def _pointer_function(casts: dict[Any, str]) -> Any:
     return pointer
 
 
+def _private_function(casts: dict[Any, str]) -> Any:
+    @intrinsic(prefer_literal=True)
+    def private(context: Any, address: Any, dtype: Any, count: Any) -> Any:
+        found = _dtype_of(dtype, casts)
+        if found is None or not isinstance(count, types.IntegerLiteral):
+            raise TypingError(f"private takes (address, dtype, 64), not ({dtype}, {count})")
+        elements = count.literal_value
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            with builder.goto_entry_block():
+                place = builder.alloca(ir.ArrayType(found.storage, elements))
+                place.align = _LINE
+            return builder.bitcast(place, context.get_value_type(signature.return_type))
+
+        return types.CPointer(found.numba)(types.int64, dtype, count), codegen
+
+    return private
+
+
 # ---- casts -------------------------------------------------------------------------------------
 
 
@@ -897,9 +918,12 @@ def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
     rules = _rules(strict, poly=math == "poly")
     casts = {name: _operation(name, 1, _cast(name)) for name in _DTYPES}
     functions = {name: _operation(name, arity, rule) for name, (arity, rule) in rules.items()}
-    pointer = _pointer_function({function: name for name, function in casts.items()})
-    return {**_CONSTANTS, **casts, **functions, "pointer": pointer}
+    names = {function: name for name, function in casts.items()}
+    memory = {"pointer": _pointer_function(names), "private": _private_function(names)}
+    return {**_CONSTANTS, **casts, **functions, **memory}
 
 
-VOCABULARY = frozenset({*_CONSTANTS, *_DTYPES, *_rules(strict=True, poly=True), "pointer"})
+VOCABULARY = frozenset(
+    {*_CONSTANTS, *_DTYPES, *_rules(strict=True, poly=True), "pointer", "private"}
+)
 """All names that a kernel's source may use, Python's own aside."""

@@ -29,7 +29,7 @@ from .facts import Facts, Role
 from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
 
 ROW, POINTWISE, EPILOGUE, PROLOGUE = "row-internal", "pointwise", "epilogue", "prologue"
-_TIERS = {ROW: 0, POINTWISE: 1}
+_TIERS = {ROW: 0, EPILOGUE: 1, POINTWISE: 2}
 
 Pair = tuple[str, str]
 """Two groups, each named by a value it contains."""
@@ -109,6 +109,7 @@ class _Search:
         self.by_origin = by_origin
         self.max_ops = max_ops
         self.reach = Reachability(self.facts)
+        self.windows = _mask([i for i, r in enumerate(self.facts.role) if r is Role.WINDOW])
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.decisions: list[Decision] = []
@@ -196,7 +197,7 @@ class _Search:
         views = self._views_between(a, b)
         members = tuple(sorted((*a.members, *b.members, *views)))
         failure: Failure | None = None
-        path = self.reach.between(a.id, b.id, a.mask | b.mask | _mask(views))
+        path = self.reach.between(a.id, b.id, a.mask | b.mask | _mask(views) | self.windows)
         if self._pairs(self.forbid, a, b):
             failure = fail("forbid", "fuse.forbid")
         elif path is not None:
@@ -384,7 +385,8 @@ def _mask(members: Sequence[int]) -> int:
 
 
 def _tier(*forms: Form) -> str:
-    return ROW if any(form.kind == "row" for form in forms) else POINTWISE
+    kinds = {form.kind for form in forms}
+    return ROW if "row" in kinds else EPILOGUE if "contract" in kinds else POINTWISE
 
 
 def _decision(

@@ -67,10 +67,8 @@ def window_shape(
     stride + 1` windows; sizes, strides and dilations are constants.
     """
     out, tail = list(shape), list[Dim]()
-    for a, size, stride, dilation, low, high in zip(
-        axes, sizes, strides, dilations, before, after, strict=True
-    ):
-        room = low + shape[a] + high - (size - 1) * dilation - 1
-        out[a] = room // (stride.constant or 1) + 1
-        tail.append(size)
+    for k, a in enumerate(axes):
+        room = before[k] + shape[a] + after[k] - (sizes[k] - 1) * dilations[k] - 1
+        out[a] = room // (strides[k].constant or 1) + 1
+        tail.append(sizes[k])
     return (*out, *tail)

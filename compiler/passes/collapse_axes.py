@@ -22,6 +22,7 @@ from compiler.ir.loops import (
     Arg,
     Expr,
     For,
+    If,
     Index,
     Kernel,
     Load,
@@ -197,7 +198,7 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
                 assert isinstance(below, For)
                 kind = KINDS[stmt.kind, below.kind]
                 out.append(replace(stmt, kind=kind, extent=extent, body=on_body(below.body)))
-            elif isinstance(stmt, For):
+            elif isinstance(stmt, For | If):
                 out.append(replace(stmt, body=on_body(stmt.body)))
             elif isinstance(stmt, Store):
                 out.append(replace(stmt, indices=on_indices(stmt.buffer, stmt.indices)))
