@@ -305,7 +305,7 @@ def square_matmul() -> onnx.ModelProto:
 
 
 def fork_reduce() -> onnx.ModelProto:
-    """y[i,j] = a[i,j] / (1 + sum of a's row j), where a = relu(x): a is needed twice."""
+    """y[i,j] = a[i,j] / (1 + sum of row j of a), where a = relu(x): a is needed twice."""
     return model(
         "fork_reduce",
         {"x": ["n", "n"]},
@@ -313,9 +313,9 @@ def fork_reduce() -> onnx.ModelProto:
         [
             node("Relu", "x", "a", "relu"),
             node("ReduceSum", "a axes", "s", "rowsum", keepdims=1),
-            node("Transpose", "s", "r", "turn", perm=[1, 0]),
-            node("Add", "r one", "d", "smooth"),
-            node("Div", "a d", "y", "divide"),
+            node("Add", "s one", "d", "smooth"),
+            node("Transpose", "d", "r", "turn", perm=[1, 0]),
+            node("Div", "a r", "y", "divide"),
         ],
         {"axes": np.array([1], np.int64), "one": np.array(1, np.float32)},
     )
@@ -421,27 +421,27 @@ def conv_bn_relu() -> onnx.ModelProto:
 
 
 def depthwise_separable() -> onnx.ModelProto:
-    """y = x + project(depthwise(widen x)), 8 -> 24 -> 24 -> 8 channels of 28 x 28."""
+    """y = x + project(depthwise(widen x)), 8 -> 24 -> 24 -> 8 channels of 14 x 14."""
     w = Writer(24)
     low, high = w.weight(0), w.weight(6)
     x = w.op("Clip", w.conv("x", 8, 24, kernel=1), low, high)
     x = w.op("Clip", w.conv(x, 24, 24, groups=24), low, high)
     w.op("Add", "x", w.conv(x, 24, 8, kernel=1), out="y")
-    image: Shape = ["batch", 8, 28, 28]
+    image: Shape = ["batch", 8, 14, 14]
     return w.model("depthwise_separable", {"x": image}, {"y": image})
 
 
 def resnet_tiny() -> onnx.ModelProto:
-    """Ten classes from 3 x 32 x 32 through three residual blocks of 16, 32 and 32 channels."""
+    """Ten classes from 3 x 16 x 16 through three residual blocks of 8, 16 and 16 channels."""
     w = Writer(10)
-    x = w.op("Relu", w.conv("x", 3, 16))
-    for into, out, stride in ((16, 16, 1), (16, 32, 2), (32, 32, 1)):
+    x = w.op("Relu", w.conv("x", 3, 8))
+    for into, out, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1)):
         y = w.op("Relu", w.conv(x, into, out, stride=stride))
         y = w.conv(y, out, out)
         skip = x if into == out else w.conv(x, into, out, kernel=1, stride=stride)
         x = w.op("Relu", w.op("Add", y, skip))
-    w.classifier(x, 32, 10)
-    return w.model("resnet_tiny", {"x": ["batch", 3, 32, 32]}, {"y": ["batch", 10]})
+    w.classifier(x, 16, 10)
+    return w.model("resnet_tiny", {"x": ["batch", 3, 16, 16]}, {"y": ["batch", 10]})
 
 
 def digits(weights: Mapping[str, Floats]) -> onnx.ModelProto:
