@@ -111,6 +111,22 @@ def is_unit_reshape(op: Op, types: Mapping[str, TensorType]) -> bool:
     )
 
 
+def merged_axes(source: Shape, target: Shape) -> tuple[tuple[int, ...], ...] | None:
+    """For every dimension of `target` longer than 1, the neighbouring axes of `source` that it
+    holds in row-major order; None: the reshape is of another kind."""
+    waiting = [k for k, d in enumerate(source) if d != ONE]
+    found: list[tuple[int, ...]] = []
+    for wanted in squeeze(target):
+        size, axes = ONE, list[int]()
+        while size != wanted and waiting:
+            axes.append(waiting.pop(0))
+            size = size * source[axes[-1]]
+        if size != wanted:
+            return None
+        found.append(tuple(axes))
+    return None if waiting else tuple(found)
+
+
 def operand_index(
     op: Op, k: int, types: Mapping[str, TensorType], at: Index, inner: Index | None = None
 ) -> Index | None:

@@ -22,6 +22,7 @@ from .access import (
     classify,
     is_reduction,
     is_unit_reshape,
+    merged_axes,
     operand_index,
     squeeze,
 )
@@ -33,7 +34,8 @@ class Role(Enum):
     COMPUTE = "compute"
     """Runs in a kernel: belongs to exactly one group."""
     UNIT_VIEW = "unit view"
-    """A reshape that only inserts or removes unit axes: an alias, or a step inside a group."""
+    """A reshape that only inserts or removes unit axes, or joins axes of a contraction: an alias,
+    or a step inside a group."""
     VIEW = "view"
     """Any other reshape: an alias outside the groups."""
     LEAF = "leaf"
@@ -84,7 +86,8 @@ class Facts:
         if op.kind in ("param", "dims"):
             return Role.SOURCE
         if op.kind == "reshape":
-            return Role.UNIT_VIEW if is_unit_reshape(op, self.types) else Role.VIEW
+            unit = is_unit_reshape(op, self.types) or self._merges(op)
+            return Role.UNIT_VIEW if unit else Role.VIEW
         if len(op.outputs) != 1 or op.regions or not op.type.known:
             return Role.LIBRARY
         if op.family == "window":
@@ -97,6 +100,17 @@ class Facts:
         if any(classify(op, k, self.types) in opaque for k in range(len(op.inputs))):
             return Role.LIBRARY
         return Role.COMPUTE
+
+    def _merges(self, op: Op) -> bool:
+        """Whether a reshape only joins axes of a contraction, of which it is the only reader:
+        the groups of a convolution and the outputs in them."""
+        name = op.operands[0]
+        at = self.producer.get(name)
+        if at is None or self.ops[at].kind != "contract" or self.ops[at].str("library", ""):
+            return False
+        alone = len(self.users[name]) == 1 and name not in self.outputs
+        known = op.type.known and self.types[name].known
+        return alone and known and bool(merged_axes(self.types[name].dims, op.type.dims))
 
     def _is_absorbed(self, window: Op) -> bool:
         """Whether all readers are contractions, or reductions over the places in the window."""

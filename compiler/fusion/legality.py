@@ -28,7 +28,16 @@ from compiler.ir.graph import Op
 from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.shapes import Shape
 
-from .access import MOVEMENT, Index, Place, axes_of, is_reduction, place, reduced_axes
+from .access import (
+    MOVEMENT,
+    Index,
+    Place,
+    axes_of,
+    is_reduction,
+    is_unit_reshape,
+    place,
+    reduced_axes,
+)
 from .facts import Facts, Role
 
 MAX_OPS = 64
@@ -189,19 +198,25 @@ def _contract(
     for i in others:
         if ops[i].key in sources:
             return fail("R7", "fuse.R7.prologue", value=ops[i].key, other=lead.key)
-    domain = facts.solid(lead.key)
+    made = lead.key
+    for i in others:
+        if ops[i].kind == "reshape" and ops[i].operands == (lead.key,):
+            if not is_unit_reshape(ops[i], facts.types):
+                made = ops[i].key
+                others = [k for k in others if k != i]
+    domain = facts.solid(made)
     for name in results:
         if facts.solid(name) != domain:
-            return _differ(facts, lead.key, name)
+            return _differ(facts, made, name)
     frame = _Frame(domain, (), False)
-    after = tuple(name for name in results if name != lead.key)
+    after = tuple(name for name in results if name != made)
     found = _Walk(facts, others, frame).run(after)
     if isinstance(found, Failure):
         return found
-    own = place(lead.type.dims, range(len(domain)))
-    if any(name == lead.key and at != own for name, at in found):
-        return fail("R5", "fuse.R5.place", value=lead.key)
-    reads = tuple((name, at) for name, at in found if name != lead.key)
+    own = place(facts.types[made].dims, range(len(domain)))
+    if any(name == made and at != own for name, at in found):
+        return fail("R5", "fuse.R5.place", value=made)
+    reads = tuple((name, at) for name, at in found if name != made)
     operands = tuple(dict.fromkeys((*sources, *(name for name, _ in reads))))
     kind = "pointwise" if lead.family == "window" else "contract"
     return Form(kind, domain, (), operands, reads, results, sources)

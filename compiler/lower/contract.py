@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
 
+from compiler.fusion.access import merged_axes, squeeze
 from compiler.ir.dims import ONE, ZERO, Dim, ceil_div, dim, product
 from compiler.ir.graph import Op
 from compiler.ir.loops import (
@@ -214,17 +215,15 @@ class Contraction(Group):
         source, value = window.operands
         shape = self.types[source].dims
         steps = [Step(letter, d) for letter, d in zip(word, shape, strict=False)]
-        axes, strides, dilations = (
-            window.ints(n) or () for n in ("axes", "strides", "dilations")
-        )
-        for axis, stride, dilation, before, after, tap in zip(
-            axes, strides, dilations, _dims(window, "before"), _dims(window, "after"),
-            word[len(shape) :], strict=True,
-        ):  # fmt: skip
+        strides, dilations = window.ints("strides") or (), window.ints("dilations") or ()
+        befores, afters = _dims(window, "before"), _dims(window, "after")
+        for k, axis in enumerate(window.ints("axes") or ()):
+            before, after = befores[k], afters[k]
             low = before if before.constant is not None else self.extent_of(before)
             whole = before == ZERO and after == ZERO
-            place = Step(steps[axis].letter, shape[axis], tap, stride, dilation, low, whole)
-            steps[axis] = place
+            steps[axis] = Step(
+                word[axis], shape[axis], word[len(shape) + k], strides[k], dilations[k], low, whole
+            )
         constant = self.ops[value].get("value") if value in self.ops else None
         if not isinstance(constant, Scalar):
             raise ValueError(f"@{self.name}: what lies outside a window is not a literal")
@@ -253,16 +252,24 @@ class Contraction(Group):
         return ()
 
     def place(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-        """Where a value that fills the domain stands."""
-        solid = zip(self.result, self.lead.type.dims, strict=True)
-        own = [self.places[k] for k, d in solid if d != ONE]
-        if sum(d != ONE for d in shape) != len(own):
+        """Where a value that fills the domain stands, which may join axes of the contraction."""
+        own = self.lead.type.dims
+        joined = merged_axes(own, tuple(shape))
+        if joined is None and len(squeeze(own)) != len(squeeze(tuple(shape))):
             raise ValueError(f"@{self.name}: a value of {len(shape)} axes has no place here")
-        along = iter(own)
-        return tuple(ZERO if d == ONE else next(along) for d in shape)
+        along = iter(joined or [(k,) for k, d in enumerate(own) if d != ONE])
+        return tuple(ZERO if d == ONE else self._joined(next(along)) for d in shape)
+
+    def _joined(self, axes: Sequence[int]) -> Dim:
+        """The row-major position along some axes of the result."""
+        at = ZERO
+        for k in axes:
+            at = at * self.extent_of(self.lead.type.dims[k]) + self.places[self.result[k]]
+        return at
 
     def _expression(self, op: Op, index: tuple[Dim, ...]) -> Expr:
-        if op is not self.lead:
+        reshaped = op.kind == "reshape" and op.operands[0] == self.lead.key
+        if op is not self.lead and not reshaped:
             return super()._expression(op, index)
         if self.sum is None or index != self.place(op.type.dims):
             raise ValueError(f"@{self.name}: %{op.key} is read elsewhere than where it is made")
@@ -449,7 +456,7 @@ class _Tiled:
 
     def lower(self) -> tuple[Stmt, ...]:
         g, tile = self.group, self.tile
-        at: dict[str, Dim] = {k: ZERO for k in g.sizes}
+        at: dict[str, Dim] = dict.fromkeys(g.sizes, ZERO)
         par: list[Axis] = []
         for k in self.outer:
             par.append(g.axis(k, g.sizes[k]))
