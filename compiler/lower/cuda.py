@@ -475,6 +475,10 @@ class _Schedule:
                             raise _Unfit("gpu.data")
                 if isinstance(stmt, Let):
                     lets.add(stmt.name)
+        moving = [x for s in loops for x in loads_of(s.body) if self.moves(x, s)]
+        if moving and not any(self.along_row(x.buffer, x.indices, s)
+                              for s in loops for x in loads_of(s.body)):  # fmt: skip
+            raise _Unfit("gpu.strided")
         once = {s.buffer for s in body if isinstance(s, Store)}
         for loop_or_row in body:
             axis = loop_or_row.axis if isinstance(loop_or_row, For) else None
@@ -491,6 +495,9 @@ class _Schedule:
                     raise _Unfit("gpu.reread")
         if any(len(places) > 1 for places in stored.values()) or once & stored.keys():
             raise _Unfit("gpu.reread")
+
+    def moves(self, load: Load, loop: For) -> bool:
+        return any(loop.axis in d.symbols() for d in load.indices)
 
     def along_row(self, buffer: str, indices: tuple[Dim, ...], loop: For) -> bool:
         return self.along(buffer, indices, loop.axis, loop.extent)
