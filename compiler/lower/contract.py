@@ -4,7 +4,7 @@
 
     par n, blocks of o, y and x {
       seq c, rows, x   { rows[c, …] = a[…] where it lies inside, else the value outside }
-      seq blocks of 4 outputs {
+      seq blocks of 4 outputs, tiles {
         vec f          { sums[0…3, f] = 0 }
         red c, h       { vec f { sums[k, f] += b[o+k, c, h, w] * rows[c, f + at h, w]  all k, w } }
         vec x          { y[n, o+k, y, x] = tail(sums[k, f]) }
@@ -12,8 +12,9 @@
     }
 
 A *tile* is a few rows of results: f counts through them, `width` apart, as through one line. The
-elements that a tile needs are brought into the worker's scratch once, with what lies outside filled
-in, so that every place in the window is a plain offset from f and no loop over f has a condition.
+elements that a stack of tiles needs are brought into the worker's scratch once, with what lies
+outside filled in: so every place in the window is a plain offset from f, and no loop over f has a
+condition.
 With a stride s the scratch keeps elements whose positions agree modulo s together: then these
 offsets are plain again. No element is copied once a place in the window, as im2col would.
 
@@ -29,7 +30,7 @@ Teaches: a convolution is a matrix product whose operand is read at shifted plac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as combinations
 
 from compiler.fusion.access import merged_axes, squeeze
@@ -67,6 +68,13 @@ SUMS = 384
 
 OUTPUTS = 4
 """Outputs that share each element of a line once it is in a register."""
+
+LATENCY = 5
+"""Cycles until a sum can be added to again, counted with what else its loop does."""
+
+ROWS = 1 << 16
+"""Elements that are brought into scratch at most for a stack of several tiles: 256 KiB of float32,
+which a second-level cache holds."""
 
 TASKS = 16
 """A contraction with fewer tiles than this splits its outputs too."""
@@ -117,13 +125,17 @@ class Access:
 
 @dataclass(frozen=True)
 class Tile:
-    """`rows` x `columns` results, `width` apart in a line of `line` sums, for `outputs` outputs."""
+    """`rows` x `columns` results, `width` apart in a line of `line` sums, for `outputs` outputs.
+
+    `stack` tiles, one below the other, read what is brought into scratch at once.
+    """
 
     rows: int
     columns: int
     width: int
     line: int
     outputs: int
+    stack: int = 1
 
 
 def choose_tile(
@@ -132,7 +144,8 @@ def choose_tile(
     """The tile that computes a plane of rows x columns (None: not known) in the least time.
 
     `below` and `beside` are how far a window reaches past its first row and column, counted in
-    strides. The model: a vector of sums costs half a cycle, a load half a cycle, and they overlap.
+    strides. The model: a vector of sums costs half a cycle, a load half a cycle, and they overlap,
+    but no sum is added to twice in `LATENCY` cycles.
     """
     best, least = Tile(1, 64, 64 + beside, 64, outputs), float("inf")
     if columns is None:
@@ -146,7 +159,7 @@ def choose_tile(
             if line > cap and (down > 1 or across > 1):
                 break
             vectors = line // LANES
-            time = max(vectors * outputs, vectors + outputs) / 2
+            time = max(vectors * outputs, vectors + outputs, 2 * LATENCY) / 2
             copied = (down + below) * -(-width // LANES) / (4 * outputs)
             tiles = -(-columns // across) * -(-(rows or 1) // down)
             ragged = columns % across or (rows or 1) % down
@@ -156,6 +169,19 @@ def choose_tile(
         if across <= LANES:
             break
     return best
+
+
+def stacked(tile: Tile, rows: int | None, below: int, deep: int | None) -> Tile:
+    """The tile with as many others below it as the scratch holds, evenly.
+
+    `deep`: elements that are brought for each place in a row, one for each channel and phase.
+    """
+    if rows is None or deep is None:
+        return tile
+    tiles = -(-rows // tile.rows)
+    room = ROWS // max(1, deep * tile.width) - below
+    most = max(1, min(tiles, room // tile.rows))
+    return replace(tile, stack=-(-tiles // -(-tiles // most)) if tiles else 1)
 
 
 class Contraction(Group):
@@ -401,21 +427,28 @@ class _Tiled:
         height, length = (g.sizes[k].constant if k else 1 for k in (self.y, self.x))
         below, beside = (self.reach(k) for k in (self.y, self.x))
         self.tile = choose_tile(height, length, below, beside, min(OUTPUTS, outputs or OUTPUTS))
+        lengths = [g.sizes[k] for k in self.plain]
+        self.phases = {k: self.phase_count(k) for k in (self.y, self.x)}
+        phases = dim(self.phases[self.y] * self.phases[self.x])
+        deep = product((*lengths, phases)).constant
+        self.tile = stacked(self.tile, height, below, deep)
+        self.high = self.tile.rows * self.tile.stack
+        """Rows of results of a stack."""
         self.below = below
         self.width = dim(self.tile.width)
         self.line = dim(self.tile.line)
-        self.phases = {k: self.phase_count(k) for k in (self.y, self.x)}
         element = g.lead.type.element
         self.sums = identifier("sums", g.taken, "r")
+        self.done = identifier("done", g.taken, "r")
         self.store = identifier("rows", g.taken, "r")
         self.first = g.first
-        copied = dim(self.tile.line + below * self.tile.width + beside)
+        above = self.high - self.tile.rows + below
+        copied = dim(above * self.tile.width + self.tile.line + beside)
         self.copied = copied
-        lengths = [g.sizes[k] for k in self.plain]
-        phases = dim(self.phases[self.y] * self.phases[self.x])
         g.scratch += [
             Arg(self.store, "scratch", TensorType(element, (*lengths, phases, copied))),
             Arg(self.sums, "scratch", TensorType(element, (dim(self.tile.outputs), self.line))),
+            Arg(self.done, "scratch", TensorType(element, (dim(self.tile.outputs), self.line))),
         ]
 
     # ---- windows along the tile's two axes
@@ -464,7 +497,7 @@ class _Tiled:
         many = g.sizes[self.o] if self.o else ONE
         tiles = product(dim(g.sizes[k].constant or 1) for k in self.outer) * product(
             ceil_div(g.sizes[k], n)
-            for k, n in ((self.y, tile.rows), (self.x, tile.columns))
+            for k, n in ((self.y, self.high), (self.x, tile.columns))
             if k
         )
         chunk = self.chunk(many, tiles)
@@ -473,7 +506,7 @@ class _Tiled:
             at[self.o] = dim(par[-1].name) * chunk
             many = dim(chunk)
         ragged: list[str] = []
-        for k, n in ((self.y, tile.rows), (self.x, tile.columns)):
+        for k, n in ((self.y, self.high), (self.x, tile.columns)):
             if not k:
                 continue
             blocks = ceil_div(g.sizes[k], n)
@@ -502,7 +535,7 @@ class _Tiled:
         g, tile = self.group, self.tile
         plain = {k: g.axis(k, g.sizes[k]) for k in self.plain}
         inside = {**at, **{k: dim(a.name) for k, a in plain.items()}}
-        row = g.axis("row", dim(tile.rows + self.below))
+        row = g.axis("row", dim(self.high + self.below))
         column = g.axis("at", self.width)
         body: list[Stmt] = []
         for down, right in combinations(self.used_phases(self.y), self.used_phases(self.x)):
@@ -512,7 +545,7 @@ class _Tiled:
             value = self.element(inside, dim(row.name), dim(column.name), down, right)
             copy = Store(self.store, (*first, phase, place), value, g.origins)
             body.append(self.rows_loop(row, column, copy))
-            full = dim((tile.rows + self.below) * tile.width)
+            full = dim((self.high + self.below) * tile.width)
             rest = self.copied - full
             if rest.constant:
                 tail = dim(column.name) + full
@@ -551,7 +584,7 @@ class _Tiled:
     def stays_inside(self, s: Step, phase: int) -> bool:
         """Whether every element that is fetched along an axis of the tile exists."""
         g, tile = self.group, self.tile
-        length = tile.columns if s.letter == self.x else tile.rows
+        length = tile.columns if s.letter == self.x else self.high
         blocks, size = ceil_div(g.sizes[s.letter], length).constant, s.size.constant
         before = s.before.constant
         if blocks is None or size is None or before is None:
@@ -582,84 +615,107 @@ class _Tiled:
         return [*found, For("seq", rest.name, rest.extent, tuple(body), g.origins)]
 
     def block(self, at: Places, wide: int) -> list[Stmt]:
-        """The sums of a tile for `wide` outputs, and the tail that stores them."""
+        """The sums of a stack of tiles for `wide` outputs, and the tail that stores them."""
+        g, tile = self.group, self.tile
+        if tile.stack == 1:
+            return self.one(at, wide, ZERO)
+        t = g.axis("t", dim(tile.stack))
+        down = dim(t.name) * tile.rows
+        body = self.one({**at, self.y: at[self.y] + down}, wide, down * self.width)
+        return [For("seq", t.name, t.extent, tuple(body), g.origins)]
+
+    def one(self, at: Places, wide: int, start: Dim) -> list[Stmt]:
+        """The sums of one tile, whose lines begin at `start`."""
         g, tile = self.group, self.tile
         f = g.axis("f", self.line)
-        init = [
-            Store(self.sums, (dim(k), dim(f.name)), Const(self.first), g.origins)
-            for k in range(wide)
-        ]
-        found: list[Stmt] = [For("vec", f.name, self.line, tuple(init), g.origins)]
-        found += self.summed(at, wide, f)
+        found = self.summed(at, wide, f, start)
         down = g.axis("row", dim(tile.rows))
         right = g.axis("at", dim(tile.columns))
+        k = g.axis("k", dim(wide))
         varying = (down, right) if tile.rows > 1 else (right,)
-        for k in range(wide):
-            here = dict(at)
-            row = dim(down.name) if tile.rows > 1 else ZERO
-            here[self.x] = at[self.x] + dim(right.name)
-            if self.y:
-                here[self.y] = at[self.y] + row
-            if self.o:
-                here[self.o] = at[self.o] + k
-            place = row * self.width + dim(right.name)
-            found += g.tail(here, Load(self.sums, (dim(k), place)), varying)
-        return found
+        here = dict(at)
+        row = dim(down.name) if tile.rows > 1 else ZERO
+        output = dim(k.name) if wide > 1 else ZERO
+        here[self.x] = at[self.x] + dim(right.name)
+        if self.y:
+            here[self.y] = at[self.y] + row
+        if self.o:
+            here[self.o] = at[self.o] + output
+        place = row * self.width + dim(right.name)
+        tail = g.tail(here, Load(self.done, (output, place)), varying)
+        return [*found, *(g.loops("seq", [k], tail) if wide > 1 else tail)]
 
     def unrolled(self, wide: int) -> list[str]:
-        """Places in the window that one loop over the line adds up at once, innermost ones."""
+        """Places in the window that one loop over the line adds up at once, innermost ones.
+
+        For one output all of a small window: each element is loaded for it alone.
+        """
         g = self.group
-        limit = 16 if wide == 1 else 8
+        limit = 16 if wide == 1 else 4
         found: list[str] = []
         count = 1
-        for k in reversed([k for k in g.reduced if k not in self.plain]):
+        for k in reversed(g.reduced):
             size = g.sizes[k].constant or LINE
-            if count * size > limit:
+            if count * size > limit or (k in self.plain and size > 1):
                 break
             count *= size
             found.insert(0, k)
         return found
 
-    def summed(self, at: Places, wide: int, f: Axis) -> Sequence[Stmt]:
+    def summed(self, at: Places, wide: int, f: Axis, start: Dim) -> list[Stmt]:
+        """What leaves the sums of a tile in `done`.
+
+        Without a loop over what is reduced they go there at once. With one they are kept in
+        `sums`, which no index but constants reaches once its loops are unrolled: in registers.
+        """
         g = self.group
         inner = self.unrolled(wide)
         axes = {k: g.axis(k, g.sizes[k]) for k in g.reduced if k not in inner}
         places = {**at, **{k: dim(a.name) for k, a in axes.items()}}
+        here = [(dim(k), dim(f.name)) for k in range(wide)]
+        first = Const(self.first)
+        values: list[Expr] = [Load(self.sums, spot) if axes else first for spot in here]
         weights: list[Stmt] = []
         lets: list[Stmt] = []
-        values: list[Expr] = [Load(self.sums, (dim(k), dim(f.name))) for k in range(wide)]
         element = self.first.dtype
         for taps in self.all_places(inner):
-            here = {**places, **taps}
+            spot = {**places, **taps}
             word = identifier("a", g.taken, "a")
-            lets.append(Let(word, element, self.along(here, f), g.origins))
+            lets.append(Let(word, element, self.along(spot, dim(f.name) + start), g.origins))
             for k in range(wide):
                 value: Expr = Ref(word)
                 if self.other is not None:
-                    spot = {**here, self.o: here[self.o] + k} if self.o else here
+                    output = {**spot, self.o: spot[self.o] + k} if self.o else spot
                     weight = identifier("w", g.taken, "w")
-                    read = g.read(self.other, spot)
+                    read = g.read(self.other, output)
                     weights.append(Let(weight, element, read, g.origins))
                     value = Binary("mul", value, Ref(weight))
                 values[k] = Binary(COMBINE[g.function], values[k], value)
-        stores = [
-            Store(self.sums, (dim(k), dim(f.name)), value, g.origins)
-            for k, value in enumerate(values)
-        ]
-        vector = For("vec", f.name, self.line, (*lets, *stores), g.origins)
-        return g.loops("red", list(axes.values()), [*weights, vector])
+
+        def vector(buffer: str, values: Sequence[Expr], before: Sequence[Stmt] = ()) -> Stmt:
+            stores = [
+                Store(buffer, spot, value, g.origins)
+                for spot, value in zip(here, values, strict=True)
+            ]
+            return For("vec", f.name, self.line, (*before, *stores), g.origins)
+
+        if not axes:
+            return [*weights, vector(self.done, values, lets)]
+        added = g.loops("red", list(axes.values()), [*weights, vector(self.sums, values, lets)])
+        loads = [Load(self.sums, spot) for spot in here]
+        return [vector(self.sums, [first] * wide), *added, vector(self.done, loads)]
 
     def all_places(self, letters: Sequence[str]) -> Iterator[dict[str, Dim]]:
         sizes = [self.group.sizes[k].constant or 0 for k in letters]
         for spot in combinations(*map(range, sizes)):
             yield dict(zip(letters, map(dim, spot), strict=True))
 
-    def along(self, places: Places, f: Axis) -> Load:
+    def along(self, places: Places, f: Dim) -> Load:
         """The line of the scratch that a place in the window stands for."""
         down, rows = self.offset(self.y, places)
         right, columns = self.offset(self.x, places)
         phase = down * self.phases[self.x] + right
-        at = dim(f.name) + rows * self.width + columns
+        at = f + rows * self.width + columns
         return Load(self.store, (*(places[k] for k in self.plain), phase, at))
 
 
