@@ -253,21 +253,47 @@ def _require_nonnegative(v: NodeView, value: Dim) -> None:
 
 
 def _minimum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
-    return _extreme(xs, smaller=True)
+    return _extreme(v, xs, smaller=True)
 
 
 def _maximum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
-    return _extreme(xs, smaller=False)
+    return _extreme(v, xs, smaller=False)
 
 
-def _extreme(xs: tuple[Dim, ...], smaller: bool) -> Dim | None:
+def _extreme(v: NodeView, xs: tuple[Dim, ...], smaller: bool) -> Dim | None:
+    """The smallest or largest. What the forms leave open is a guard, see `_clamped`."""
     best = xs[0]
     for x in xs[1:]:
         first = at_most(best, x)
         if first is None:
+            first = _clamped(v, best, x, smaller)
+        if first is None:
             return None
         best = best if first == smaller else x
     return best
+
+
+def _clamped(v: NodeView, a: Dim, b: Dim, smaller: bool) -> bool | None:
+    """Whether `a <= b`, assumed and guarded, where a size is clamped by a constant.
+
+    A size that grows is taken to be within its clamp: `max(s // 256, 1)` is the size for s of at
+    least 256. A size that shrinks is taken to have reached it: `max(256 - s, 0)` is 0.
+    """
+    if (a.constant is None) == (b.constant is None):
+        return None
+    size, bound = (a, b) if b.constant is not None else (b, a)
+    grows, shrinks = nonnegative(size - _at_zero(size)), nonnegative(_at_zero(size) - size)
+    if not grows and not shrinks:
+        return None
+    below = smaller if grows else not smaller
+    left, right = (size, bound) if below else (bound, size)
+    v.guards.append(Guard(left, "<=", right, v.position, "guard.clamp"))
+    return left == a
+
+
+def _at_zero(size: Dim) -> Dim:
+    """The value where every symbol is 0."""
+    return dim(size.evaluate(dict.fromkeys(size.symbols(), 0)))
 
 
 def _itself(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:

@@ -43,6 +43,9 @@ from .rules import (
     sliced,
 )
 
+ENDLESS = 10**7
+"""A bound of a slice from which on it is taken to lie beyond the end of a symbolic extent."""
+
 # ---- Gather ------------------------------------------------------------------------------------
 
 
@@ -208,6 +211,10 @@ def _within(v: NodeView, bound: Dim, extent: Dim) -> Dim:
         return dim(min(max(number + size if number < 0 else number, 0), size))
     if number is not None and number >= 2**31 - 1:
         return extent
+    if number is not None and abs(number) >= ENDLESS:
+        far, what = (extent, number) if number > 0 else (ZERO, -number)
+        v.guards.append(Guard(extent, "<=", dim(what), v.position, "guard.slice"))
+        return far
     at = extent + number if number is not None and number < 0 else bound
     if at == extent or at == ZERO:
         return at
