@@ -46,7 +46,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.errors import TypingError
+from numba.core.errors import NumbaError, TypingError
 
 from compiler.codegen import numba_api, vector_math
 from compiler.codegen.numba_api import KernelSourceError
@@ -99,7 +99,7 @@ def compile_ptx(
             library._entry_name = entry
             llvm = library.get_llvm_str()
             (ptx,) = library.get_asm_strs(cc=capability)
-    except errors.NumbaError as error:
+    except (errors.NumbaError, NumbaError) as error:
         raise KernelSourceError(name, str(error)) from error
     except drivers.NvvmSupportError as error:
         raise CudaMissing(f"NVVM can't be loaded ({error}): {INSTALL}") from error
