@@ -106,7 +106,10 @@ RESERVED = frozenset(
     abs ceil cos erf exp floor isnan log neg not rint sigmoid sign sin sqrt tanh maximum minimum
     select truncdiv pow mod add sub mul div min max xor eq ne lt le gt ge
     f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 b1 bool string c64 c128 fused launch
-    add_reassoc max_reduce min_reduce dim""".split()
+    add_reassoc max_reduce min_reduce dim
+    unroll wide alloc local shared shuffle barrier aligned thread block_x block_y blocks_y
+    load4 store4 stream4 four part fold_add fold_mul fold_max fold_min shuffle_xor cuda
+    float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64""".split()
 )
 """Words that no variable of a kernel may take: Python's, the emitter's and the text form's."""
 

@@ -151,7 +151,8 @@ def test_r4_a_dear_function_before_movement() -> None:
 
 def test_movement_tells_where_it_reads() -> None:
     """Shifts, mirrors and places that data tell, composed."""
-    body = """%c = const {value=0.0} : f32[] %p = pad %x, %c {before=[0, 2], after=[0, 0]} : f32[r,c+2]
+    body = """%c = const {value=0.0} : f32[]
+      %p = pad %x, %c {before=[0, 2], after=[0, 0]} : f32[r,c+2]
       %v = reverse %p {axes=[1]} : f32[r,c+2] %z = map.neg %v : f32[r,c+2]"""
     (name, at), = legal(body, "%z").reads
     assert name == "x" and (str(at[1].step), str(at[1].start)) == ("-1", "c-1")

@@ -1,4 +1,4 @@
-"""Random modules full of movement: concat, pad, slice, reverse, permute, gathers, scatter, argmax."""
+"""Random modules of movement: concat, pad, slice, reverse, permute, gathers, scatter, argmax."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ def _indices(draw: st.DrawFn, b: Builder) -> Value:
 def _step(draw: st.DrawFn, b: Builder, x: Value, floats: list[Value]) -> Value:
     shape, rank = x.type.dims, x.type.rank
     kinds = ["unary", "binary", "binary", "literal"]
-    kinds += ["concat", "pad", "reverse", "gather", "slice", "permute", "concat", "pad"] * bool(rank)
-    kinds += ["argreduce", "reduce", "softmax", "elements", "scatter"] * (rank > 0)
+    if rank:
+        kinds += ["concat", "pad", "reverse", "gather", "slice", "permute", "concat", "pad"]
+        kinds += ["argreduce", "reduce", "softmax", "elements", "scatter"]
     axis = draw(st.integers(0, max(0, rank - 1)))
     match draw(st.sampled_from(kinds)):
         case "unary":

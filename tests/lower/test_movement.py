@@ -21,7 +21,7 @@ from compiler.ir.loops import Kernel, Load, expressions, walk_expr, walk_stateme
 from compiler.ir.module import Module
 from compiler.ir.parser import parse_module
 from compiler.ir.plan import KernelStep
-from compiler.ir.printer import print_module
+from compiler.ir.printer import print_kernel, print_module
 from compiler.ir.types import Array, DType
 from compiler.ir.verify import verify
 from compiler.passes.base import Context, Pass
@@ -91,7 +91,7 @@ def run_native(kernel: Kernel, extents: Mapping[str, int], buffers: Mapping[str,
 @settings(slow, max_examples=12)
 @given(modules(), st.sampled_from([(3, 4, 2), (5, 37, 6), (1, 64, 2)]))
 def test_machine_code_equals_the_loop_tree(module: Module, sizes: tuple[int, int, int]) -> None:
-    state, context = planned(module)
+    state, _ = planned(module)
     assert state.plan is not None
     known = dict(zip("rcn", sizes, strict=True))
     rng = np.random.default_rng(3)
@@ -160,12 +160,11 @@ def test_reverse() -> None:
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_gather(dtype: type[np.signedinteger]) -> None:
     k = np.array([[2, -1, 0], [9, -9, 1]], dtype)
-    name = DType.of(dtype).value
     found = evaluate("%y = gather %x, %k {axis=1} : f32[3,2,3]", x=X, k=k)
     np.testing.assert_array_equal(found, X[:, [[2, 3, 0], [3, 0, 1]]])
     one = np.array(-2, dtype)
-    assert name in ("i32", "i64")
-    np.testing.assert_array_equal(evaluate("%y = gather %x, %k {axis=0} : f32[4]", x=X, k=one), X[1])
+    found = evaluate("%y = gather %x, %k {axis=0} : f32[4]", x=X, k=one)
+    np.testing.assert_array_equal(found, X[1])
 
 
 def test_gather_from_nothing() -> None:
@@ -207,13 +206,10 @@ def test_argreduce(function: str, axis: int) -> None:
     reduced = np.argmax if function == "max" else np.argmin
     shape = "[1,4]" if axis == 0 else "[3,1]"
     for x in (X, NAN, -NAN, X.astype(np.int32) % 3, np.isnan(NAN)):
-        element = DType.of(x.dtype).value
-        with np.errstate(all="ignore"):
-            first, last = (
-                evaluate(f"%y = argreduce.{function} %x {{axis={axis}, last={n}}} : i64{shape}", x=x)
-                for n in (0, 1)
-            )
-        assert element
+        kind = f"argreduce.{function}"
+        first, last = (
+            evaluate(f"%y = {kind} %x {{axis={axis}, last={n}}} : i64{shape}", x=x) for n in (0, 1)
+        )
         np.testing.assert_array_equal(first, reduced(x, axis, keepdims=True))
         backwards = x.shape[axis] - 1 - reduced(np.flip(x, axis), axis, keepdims=True)
         np.testing.assert_array_equal(last, backwards)
@@ -234,7 +230,8 @@ MOVES = {
     "concat": "%t = concat %x, %x {axis=1} : f32[r,2*c] %y = map.tanh %t : f32[r,2*c]",
     "concat after": "%t = map.neg %x : f32[r,c] %y = concat %x, %t {axis=1} : f32[r,2*c]",
     "pad": """%c = const {value=0.0} : f32[] %e = map.exp %x : f32[r,c]
-      %t = pad %e, %c {before=[1, 1], after=[0, 0]} : f32[r+1,c+1] %y = map.neg %t : f32[r+1,c+1]""",
+      %t = pad %e, %c {before=[1, 1], after=[0, 0]} : f32[r+1,c+1]
+      %y = map.neg %t : f32[r+1,c+1]""",
     "reverse": "%t = reverse %x {axes=[1]} : f32[r,c] %y = map.add %t, %x : f32[r,c]",
     "slice and concat": """%a = slice %x {starts=[0, 1], steps=[1, 2]} : f32[r,c//2]
       %b = slice %x {starts=[0, 0], steps=[1, 2]} : f32[r,c//2] %m = map.neg %a : f32[r,c//2]
@@ -256,14 +253,15 @@ def test_a_dear_producer_of_a_concat_is_no_part_of_it() -> None:
     """Every element of the result would compute the functions of all parts."""
     text = """%a = map.tanh %x : f32[r,c] %b = map.exp %x : f32[r,c]
       %y = concat %a, %b {axis=1} : f32[r,2*c]"""
-    assert len(kernels(text, "%x: f32[r,c]")) == 3
+    *before, joined = kernels(text, "%x: f32[r,c]")
+    assert before and "tanh" not in print_kernel(joined) and "if" in print_kernel(joined)
 
 
 def test_argmax_shares_the_loops_of_its_row() -> None:
     text = """%m = reduce.max %x {axes=[1]} : f32[r,1] %d = map.sub %x, %m : f32[r,c]
       %y = argreduce.max %d {axis=1, last=0} : i64[r,1]"""
     (kernel,) = kernels(text, "%x: f32[r,c]")
-    assert "argreduce" not in str(kernel)
+    assert print_kernel(kernel).count("red j in c") == 3  # one a level: m, the best, its place
 
 
 VECTORISED = {
