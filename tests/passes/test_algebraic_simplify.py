@@ -114,7 +114,10 @@ def test_which_types_hold_which(wide: DType, narrow: DType) -> None:
 def test_casts_that_lose_nothing_vanish(chain: tuple[str, str], left: list[str]) -> None:
     a, b = chain
     before, after, _, context = simplified(
-        f"(%x: i32[3]) -> (%y) {{ %a = cast %x {{to={a}}} : {a}[3] %y = cast %a {{to={b}}} : {b}[3] }}"
+        f"""(%x: i32[3]) -> (%y) {{
+            %a = cast %x {{to={a}}} : {a}[3]
+            %y = cast %a {{to={b}}} : {b}[3]
+        }}"""
     )
     used = [k for op, k in zip(after.graph.ops, kinds(after), strict=True)
             if after.graph.users()[op.key] or op.key in after.graph.outputs]  # fmt: skip

@@ -33,7 +33,8 @@ NODES: tuple[Pass, ...] = (
     Cse(), Dce(),
 )  # fmt: skip
 TENSORS: tuple[Pass, ...] = (
-    FoldConstants(), DedupParams(), Canonicalise(), AlgebraicSimplify(), RemoveNoops(), Cse(), Dce(),
+    FoldConstants(), DedupParams(), Canonicalise(), AlgebraicSimplify(), RemoveNoops(), Cse(),
+    Dce(),
 )  # fmt: skip
 
 

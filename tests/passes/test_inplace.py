@@ -80,7 +80,9 @@ def test_what_is_legal_gives_the_same_bits(name: str) -> None:
         context, head="dims(a, b)",
     )  # fmt: skip
     after, events = run(Inplace(), before, context)
-    assert [(e.message, e.where) for e in events] == [("inplace.caller", "x"), ("inplace.done", "y")]
+    assert [(e.message, e.where) for e in events] == [
+        ("inplace.caller", "x"), ("inplace.done", "y"),
+    ]  # fmt: skip
     u = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)
     inputs = {"u": u, "z": u[0].copy()}
     plans = [PlanMemory().run(m, context).module for m in (before, after)]
@@ -143,7 +145,7 @@ FAST = [s.name for s in catalogue() if not {"conv", "resnet", "depthwise"} & set
 def test_samples_give_the_same_bits_with_fewer_buffers(name: str) -> None:
     """Over a poisoned arena, where a value that is read too late is no value."""
     with_, without = Whole(sample(name).path), Whole(sample(name).path, "default,-inplace")
-    inputs = inputs_of(with_.trace, {s: 3 for s in sample(name).sizes})
+    inputs = inputs_of(with_.trace, dict.fromkeys(sample(name).sizes, 3))
     assert_same_bits(with_.run(inputs), without.run(inputs))
     plans = [w.module.plan for w in (with_, without)]
     changed = [r.changed for r in with_.trace.records if r.name == "inplace"][0]
