@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from .dims import ONE, Dim, DimLike, Guard, dim, dims
+from .dims import ONE, Dim, DimLike, Guard, at_most, dim, dims
 from .graph import NO_ORIGINS, Op, Origin, Origins, Value
 from .names import Names
 from .shapes import broadcast, same, window_shape
@@ -162,12 +162,11 @@ class Builder:
         return self.op("scatter_elements", (x, indices, updates), x.type, axis=axis)
 
     def _beside(self, x: Value, indices: Value, axis: int) -> None:
-        """Along every axis but one there are no more indices than elements: proved, or guarded
-        to be as many."""
+        """Along every axis but one there are no more indices than elements: proved, or guarded."""
         for k, (d, i) in enumerate(zip(x.type.dims, indices.type.dims, strict=True)):
-            room = (d - i).constant
-            if k != axis and (room is None or room < 0):
-                self.ensure_same(d, i, "guard.gather")
+            if k != axis and not at_most(i, d):
+                guard = Guard(i, "<=", d, self.node, "guard.gather")
+                self.guards += [guard] if guard not in self.guards else []
 
     def argreduce(self, function: str, x: Value, axis: int, last: bool = False) -> Value:
         """Where the largest (`max`) or smallest (`min`) element along `axis` stands, as i64; the

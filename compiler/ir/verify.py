@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
-from .dims import ONE, ZERO, Dim, Guard, dim, product
+from .dims import ONE, ZERO, Dim, Guard, at_most, dim, product
 from .graph import NO_ORIGINS, Graph, Op, Origins, Param, Value, format_origin, reads
 from .loops import (
     ARG_MODES,
@@ -82,6 +82,8 @@ class Equalities:
     def __init__(self, guards: Iterable[Guard]) -> None:
         self._solved: dict[str, Dim] = {}
         self._zeros: list[Dim] = []
+        guards = tuple(guards)
+        self._rooms = [g.right - g.left for g in guards if g.relation == "<="]
         for guard in guards:
             if guard.relation != "==":
                 continue
@@ -108,6 +110,12 @@ class Equalities:
             return True
         rest = self.normal(a) - self.normal(b)
         return not rest.terms or any(_multiple(rest, zero) for zero in self._zeros)
+
+    def at_most(self, a: Dim, b: Dim) -> bool:
+        """Whether `a <= b` is provable, or follows from the guards (sound, not complete)."""
+        room = self.normal(b) - self.normal(a)
+        least = (ZERO, *map(self.normal, self._rooms))
+        return self.equal(a, b) or any(at_most(known, room) for known in least)
 
     def shapes(self, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
         """Whether two shapes are equal axis by axis."""
@@ -417,8 +425,7 @@ def _want_beside(x: TensorType, indices: TensorType, axis: int, context: Context
     if x.rank != indices.rank:
         raise Broken(f"operands of rank {x.rank} and indices of rank {indices.rank}")
     for k, (d, i) in enumerate(zip(x.dims, indices.dims, strict=True)):
-        room = (d - i).constant
-        if k == axis or context.equalities.equal(d, i) or (room is not None and room >= 0):
+        if k == axis or context.equalities.at_most(i, d):
             continue
         raise Broken(f"axis {k} has {i} indices for {d} elements, and no guard helps")
 

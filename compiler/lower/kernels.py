@@ -630,7 +630,7 @@ class Group:
         for k, (many, few) in enumerate(zip(shape, small, strict=True)):
             if few == UNIT:
                 place[k] = ZERO
-            if k != axis and (many - few).constant not in (0, None):
+            if k != axis and many != few:
                 guard = within(at[k], self.number(few))
                 condition = guard if condition is None else Binary("and", condition, guard)
         where = (*at[:axis], self._told(op, 1, tuple(place), axis), *at[axis + 1 :])

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
+import compiler
 from compiler.codegen.cpu import emit_kernel
 from compiler.codegen.numba_api import compile_kernel
 from compiler.ir.edits import fold
@@ -300,3 +302,45 @@ def test_guards_keep_reads_inside() -> None:
     assert loads and all(load.guard is not None for load in loads)
 
 
+
+
+# ---- the engine
+
+
+def test_movement_through_the_engine() -> None:
+    """An embedding, halves that change places, a frame, a scatter and an argmax: one model."""
+    nodes = [
+        helper.make_node("Gather", ["w", "k"], ["rows"], axis=0),
+        helper.make_node("Split", ["rows"], ["left", "right"], axis=1),
+        helper.make_node("Neg", ["right"], ["minus"]),
+        helper.make_node("Concat", ["minus", "left"], ["turned"], axis=1),
+        helper.make_node("Pad", ["turned", "widths"], ["framed"]),
+        helper.make_node("ScatterElements", ["framed", "at", "new"], ["y"], axis=1),
+        helper.make_node("ArgMax", ["y"], ["best"], axis=1, keepdims=0),
+    ]
+    w = np.random.default_rng(5).standard_normal((9, 40)).astype(np.float32)
+    weights = {
+        "w": w,
+        "widths": np.array([1, 2, 0, 3], np.int64),
+        "at": np.array([[3, -1, 3]], np.int64),
+        "new": np.array([[7, 8, 9]], np.float32),
+    }
+    graph = helper.make_graph(
+        nodes, "moves",
+        [helper.make_tensor_value_info("k", TensorProto.INT64, ["n"])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("best", TensorProto.INT64, None),
+        ],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    built = compiler.compile(model.SerializeToString(), threads=2)
+    assert not any(op.kind == "call.reference" for op in built.trace.final.graph.ops)
+    for k in ([0, 8, 3, 3], [5]):
+        found = built.engine.run({"k": np.array(k, np.int64)})
+        wanted = np.zeros((1 + len(k), 45), np.float32)
+        wanted[1:, 2:42] = np.concatenate([-w[k][:, 20:], w[k][:, :20]], 1)
+        wanted[0, [3, -1]] = 9, 8
+        np.testing.assert_array_equal(found["y"], wanted)
+        np.testing.assert_array_equal(found["best"], np.argmax(wanted, 1))
