@@ -50,6 +50,9 @@ module @all
     %ge = gather_elements %x, %io {axis=1} : f32[2,s]
     %sc = scatter_elements %x, %io, %y {axis=0} : f32[2,s]
     %ar = argreduce.max %x {axis=1, last=0} : i64[2,1]
+    %wi = window %x, %k {
+      after=[1], axes=[1], before=[1], dilations=[1], sizes=[3], strides=[1]
+    } : f32[2,s,3]
     %ext = extern %x, _ {op="onnx.Foo", opset=17, axis=1} : ?
     %ext2, %ext3 = call.reference %ext {op="onnx.Bar", opset=17} : ?, f32[s]
     %cm = call.matmul %x, %p {spec="mk,kn->mn"} : f32[2,2]
