@@ -170,6 +170,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "target {target} needs a GPU of NVIDIA, and none answers: {reason}",
         "Compile for cuda:ptx, which needs none, or run where a GPU and its driver are.",
     ),
+    "target.measure": (
+        "a measurement compares with a CPU's reference, and {target} is no CPU",
+        "Measure with the target cpu; kernels of a GPU are timed by benchmarks.cuda_h200.",
+    ),
     "target.packages": (
         "target {target} needs packages for GPUs: {reason}",
         "Install them: pip install -r requirements-gpu.txt.",
