@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--pin", action="append", metavar="DIM=N", help="bind at compile time")
     common.add_argument("--size", action="append", metavar="DIM=N", help="bind at run time")
     common.add_argument("--pipeline", metavar="TEXT", help="for example default,fuse{by=origin}")
-    common.add_argument("--target", default="cpu", help="cpu")
+    common.add_argument("--target", default="cpu", help="cpu, cuda or cuda:ptx")
     common.add_argument("--numerics", default="default", choices=("default", "strict"))
     common.add_argument(
         "--threads", type=at_least_one, metavar="N", help="default: all cores"

@@ -4,6 +4,7 @@
     └─ UnsupportedOperator(node, domain) nothing here can compute one of its nodes
     PinError(name)                       a dimension that the model does not have, or a bad size
     PipelineError(text)                  a pipeline that is not well-formed
+    TargetError(target)                  a machine to compile for that does not answer
 
 A message id is a key of the catalogues; with `.remedy` behind it, it is the key of the way out.
 The English of both stands here, so that the compiler can speak without a page.
@@ -166,6 +167,18 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "Leave out the size, or give inputs of that size.",
     ),
     "error.option": ("{text}", "Choose one of these."),
+    "target.device": (
+        "target {target} needs a GPU of NVIDIA, and none answers: {reason}",
+        "Compile for cuda:ptx, which needs none, or run where a GPU and its driver are.",
+    ),
+    "target.measure": (
+        "a measurement compares with a CPU's reference, and {target} is no CPU",
+        "Measure with the target cpu; kernels of a GPU are timed by benchmarks.cuda_h200.",
+    ),
+    "target.packages": (
+        "target {target} needs packages for GPUs: {reason}",
+        "Install them: pip install -r requirements-gpu.txt.",
+    ),
     "error.pipeline": ("{text}", "Compare the text with the list of passes in docs/passes.md."),
 }
 """Message id -> (the problem, the way out), in English."""
@@ -268,3 +281,7 @@ class PipelineError(CompilerError):
 
     def __init__(self, text: str, **parameters: Parameter) -> None:
         super().__init__("error.pipeline", text=text, **parameters)
+
+
+class TargetError(CompilerError):
+    """A machine to compile for that is not there, or lacks what compiling for it takes."""

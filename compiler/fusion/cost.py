@@ -5,20 +5,23 @@
     gain  = time(A) + time(B) - time(A and B in one kernel)
 
 Each array counts once, literals not at all: that is the floor. For the time an array that is not
-read along its last dimension counts `STRIDE_PENALTY` times (measured for a transposed read).
+read along its last dimension counts `STRIDE_PENALTY` times (measured for a transposed read), one
+that is read there in steps of k counts k times, for its lines are read whole.
 Teaches: fusing pays because a value between two ops is neither written nor read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compiler.ir.dims import ONE, ZERO, Dim, product
+from compiler.ir.graph import Op
 from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.machine import MachineProfile
+from compiler.ir.types import TensorType
 
-from .access import MOVEMENT, Index, axes_of
+from .access import MOVEMENT, Index, hangs_on, is_reduction
 from .facts import Facts
 from .legality import Form
 
@@ -65,8 +68,10 @@ def cost(facts: Facts, form: Form, operations: int, machine: MachineProfile) -> 
         whole = facts.nbytes(name)
         size = _footprint(facts, name, indexes, form)
         arrays.append((name, size if facts.size(size) < facts.size(whole) else whole))
-        strided = any(_strided(facts, name, at, last) for at in indexes)
-        moved += facts.size(arrays[-1][1]) * (STRIDE_PENALTY if strided else 1.0)
+        if name in form.whole:
+            arrays[-1] = (name, whole)
+        penalty = max((_penalty(facts, name, at, last) for at in indexes), default=1.0)
+        moved += facts.size(arrays[-1][1]) * penalty
     for name in form.results:
         arrays.append((name, facts.nbytes(name)))
         moved += facts.size(facts.nbytes(name))
@@ -113,26 +118,42 @@ def _footprint(facts: Facts, name: str, indexes: list[Index], form: Form) -> Dim
             return facts.nbytes(name)
     size = ZERO
     for at in indexes:
-        size = size + product(form.domain[axis] for axis in sorted(axes_of(at)))
+        size = size + product(form.domain[axis] for axis in sorted(hangs_on(at)))
     return size * facts.types[name].element.itemsize
 
 
-def _strided(facts: Facts, name: str, at: Index, fastest: int | None) -> bool:
-    """Whether neighbours in the loop are not neighbours in memory."""
+def _iterations(op: Op, types: Mapping[str, TensorType]) -> Dim:
+    """Products that a contraction adds up: one for each value of all its letters."""
+    letters = op.str("spec").split("->")[0].split(",")
+    extents = {
+        letter: d
+        for word, name in zip(letters, op.operands, strict=True)
+        for letter, d in zip(word, types[name].dims, strict=True)
+    }
+    return product(extents.values())
+
+
+def _penalty(facts: Facts, name: str, at: Index, fastest: int | None) -> float:
+    """How often a byte counts: 1 where neighbours in the loop are neighbours in memory."""
     shape = facts.types[name].dims
     solid = [p for p, d in zip(at, shape, strict=True) if d != ONE]
     for k, place in enumerate(solid):
-        if place.axis is not None and place.axis == fastest:
-            return k != len(solid) - 1 or place.step != ONE
-    return False
+        if fastest is not None and (place.axis == fastest or fastest in place.along):
+            step = place.step.constant
+            if k != len(solid) - 1 or place.along or step is None:
+                return STRIDE_PENALTY
+            return min(float(abs(step)), STRIDE_PENALTY)
+    return 1.0
 
 
 def operations(facts: Facts, i: int) -> int:
     """Scalar operations of one op; a transcendental function counts `TRANSCENDENTAL_COST`."""
     op = facts.ops[i]
+    if op.family == "contract":
+        return 2 * facts.size(_iterations(op, facts.types))
     if op.family in MOVEMENT or op.family in ("copy", "reshape", "iota"):
         return 0
-    over = facts.types[op.operands[0]] if op.family == "reduce" else op.type
+    over = facts.types[op.operands[0]] if is_reduction(op) else op.type
     return facts.size(over.numel) * (
         TRANSCENDENTAL_COST if op.function in TRANSCENDENTAL else 1
     )

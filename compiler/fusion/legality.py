@@ -11,7 +11,10 @@ A value wanted at places that miss an axis of D would be computed again along it
 
 A *pointwise* group evaluates its results at every element of D. A *row* group holds reductions:
 D = outer x inner, the inner axes are reduced, and what misses all inner axes is computed once a
-row. Teaches: fusion is a question about loops, and the answer is in the index maps.
+row. A *contract* group holds one contraction, or one reduction over windows, whose loops are its
+own: the windows are index maps inside it, and what else it holds comes after, element by element
+of its result (R7: nothing before). Teaches: fusion is a question about loops, and the answer is in
+the index maps.
 """
 
 from __future__ import annotations
@@ -22,9 +25,19 @@ from dataclasses import dataclass, replace
 from compiler.ir.dims import ONE, product
 from compiler.ir.edits import Parameters, parameters
 from compiler.ir.graph import Op
+from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.shapes import Shape
 
-from .access import MOVEMENT, Index, Place, axes_of, place
+from .access import (
+    MOVEMENT,
+    Index,
+    Place,
+    axes_of,
+    is_reduction,
+    is_unit_reshape,
+    place,
+    reduced_axes,
+)
 from .facts import Facts, Role
 
 MAX_OPS = 64
@@ -46,9 +59,10 @@ class Failure:
 class Form:
     """What a legal group looks like as a kernel.
 
-    `kind` is `pointwise` or `row`; `domain` the shape D without unit axes; `inner` its reduced
-    axes; `operands` the arrays read, in order of first use; `reads` where they are read;
-    `results` the values seen outside.
+    `kind` is `pointwise`, `row` or `contract`; `domain` the shape D without unit axes; `inner` its
+    reduced axes; `operands` the arrays read, in order of first use; `reads` where they are read;
+    `results` the values seen outside; `whole` the operands of a contraction, which reads them
+    along axes of its own.
     """
 
     kind: str
@@ -57,6 +71,7 @@ class Form:
     operands: tuple[str, ...]
     reads: tuple[tuple[str, Index], ...]
     results: tuple[str, ...]
+    whole: tuple[str, ...] = ()
 
 
 def fail(rule: str, message: str, **values: str | int) -> Failure:
@@ -132,7 +147,32 @@ def analyse(
     inside = frozenset(members)
     ops = facts.ops
     results = tuple(ops[i].key for i in members if facts.visible(ops[i].key, inside))
-    reduces = [i for i in members if ops[i].family == "reduce"]
+    reduces = [i for i in members if is_reduction(ops[i])]
+    anchors = [i for i in members if facts.anchor[i]]
+    if anchors:
+        form = _contract(facts, members, anchors, results)
+    else:
+        form = _loops(facts, members, reduces, results)
+    if isinstance(form, Failure):
+        return form
+    count = sum(facts.role[i] is Role.COMPUTE for i in members)
+    if count > max_ops:
+        return fail("R6", "fuse.R6.ops", ops=count, limit=max_ops)
+    arrays = len(form.operands) + len(results)
+    if arrays > MAX_ARRAYS and len(members) > 1:
+        return fail("R6", "fuse.R6.arrays", arrays=arrays, limit=MAX_ARRAYS)
+    return form
+
+
+def _loops(
+    facts: Facts, members: Sequence[int], reduces: list[int], results: tuple[str, ...]
+) -> Form | Failure:
+    """A pointwise or a row group."""
+    ops = facts.ops
+    for i in members:
+        if ops[i].family == "scatter_elements" and len(members) > 1:
+            other = next(j for j in members if j != i)
+            return fail("R5", "fuse.R5.scatter", value=ops[i].key, other=ops[other].key)
     frame = _frame(facts, members, reduces, results)
     if isinstance(frame, Failure):
         return frame
@@ -140,14 +180,46 @@ def analyse(
     if isinstance(found, Failure):
         return found
     operands = tuple(dict.fromkeys(name for name, _ in found))
-    count = sum(facts.role[i] is Role.COMPUTE for i in members)
-    if count > max_ops:
-        return fail("R6", "fuse.R6.ops", ops=count, limit=max_ops)
-    arrays = len(operands) + len(results)
-    if arrays > MAX_ARRAYS and len(members) > 1:
-        return fail("R6", "fuse.R6.arrays", arrays=arrays, limit=MAX_ARRAYS)
     kind = "row" if reduces else "pointwise"
     return Form(kind, frame.domain, frame.inner, operands, found, results)
+
+
+def _contract(
+    facts: Facts, members: Sequence[int], anchors: list[int], results: tuple[str, ...]
+) -> Form | Failure:
+    """A contraction or a reduction over windows, and what follows from it element by element."""
+    ops, lead = facts.ops, facts.ops[anchors[0]]
+    others = [i for i in members if i != anchors[0]]
+    for i in others:
+        if facts.anchor[i] or is_reduction(ops[i]) or lead.family == "window":
+            first, second = sorted((i, anchors[0]))
+            return fail("R5", "fuse.R5.loops", value=ops[first].key, other=ops[second].key)
+    sources = facts.sources(anchors[0])
+    for i in others:
+        if ops[i].key in sources:
+            return fail("R7", "fuse.R7.prologue", value=ops[i].key, other=lead.key)
+    made = lead.key
+    for i in others:
+        if ops[i].kind == "reshape" and ops[i].operands == (lead.key,):
+            if not is_unit_reshape(ops[i], facts.types):
+                made = ops[i].key
+                others = [k for k in others if k != i]
+    domain = facts.solid(made)
+    for name in results:
+        if facts.solid(name) != domain:
+            return _differ(facts, made, name)
+    frame = _Frame(domain, (), False)
+    after = tuple(name for name in results if name != made)
+    found = _Walk(facts, others, frame).run(after)
+    if isinstance(found, Failure):
+        return found
+    own = place(facts.types[made].dims, range(len(domain)))
+    if any(name == made and at != own for name, at in found):
+        return fail("R5", "fuse.R5.place", value=made)
+    reads = tuple((name, at) for name, at in found if name != made)
+    operands = tuple(dict.fromkeys((*sources, *(name for name, _ in reads))))
+    kind = "pointwise" if lead.family == "window" else "contract"
+    return Form(kind, domain, (), operands, reads, results, sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +249,9 @@ def _frame(
     """R3, and of R5 that the reductions agree."""
     ops, solid = facts.ops, facts.solid
     if not reduces:
+        failure = _dear_before(facts, members, frozenset({"concat"}))
+        if failure is not None:
+            return failure
         first, *others = results
         for name in others:
             if solid(name) != solid(first):
@@ -192,9 +267,9 @@ def _frame(
     for name in results:
         if solid(name) not in (frame.domain, frame.row):
             return _differ(facts, lead.operands[0], name)
-    for i in members:
-        if ops[i].family in MOVEMENT:
-            return fail("R5", "fuse.R5.movement", value=ops[i].key, other=lead.key)
+    failure = _movement(facts, members)
+    if failure is not None:
+        return failure
     if reduces_alone(frame.domain, frame.inner):
         others = [name for name in results if solid(name) != frame.row]
         others += [ops[i].key for i in reduces[1:]]
@@ -204,9 +279,40 @@ def _frame(
     return frame
 
 
+def _movement(facts: Facts, members: Sequence[int]) -> Failure | None:
+    """Of R5 and R4 what lets a row group read elsewhere: only before its reductions, since every
+    row is complete by itself then; and nothing dear, since each of its loops computes it again."""
+    ops = facts.ops
+    waits: dict[str, str] = {}
+    for i in members:
+        reduced = next((waits[n] for n in ops[i].operands if n in waits), "")
+        if reduced and ops[i].family in MOVEMENT:
+            return fail("R5", "fuse.R5.movement", value=ops[i].key, other=reduced)
+        if reduced or is_reduction(ops[i]):
+            waits[ops[i].key] = reduced or ops[i].key
+    return _dear_before(facts, members, MOVEMENT)
+
+
+def _dear_before(
+    facts: Facts, members: Sequence[int], families: frozenset[str]
+) -> Failure | None:
+    """R4: a transcendental function whose result ops of `families` in the group read elsewhere."""
+    ops = facts.ops
+    readers: dict[str, str] = {}
+    for i in reversed(members):
+        op = ops[i]
+        reader = readers.get(op.key, "")
+        if reader and op.function in TRANSCENDENTAL:
+            return fail("R4", "fuse.R4.moved", value=op.key, other=reader)
+        reader = reader or (op.key if op.family in families else "")
+        if reader:
+            readers.update((name, reader) for name in op.operands)
+    return None
+
+
 def _inner(facts: Facts, reduce: Op) -> tuple[int, ...]:
     """The reduced axes longer than 1, counted among the axes longer than 1."""
-    axes = reduce.ints("axes") or ()
+    axes = reduced_axes(reduce)
     shape = facts.types[reduce.operands[0]].dims
     solid = [k for k, d in enumerate(shape) if d != ONE]
     return tuple(n for n, k in enumerate(solid) if k in axes)
@@ -274,7 +380,7 @@ class _Walk:
 
     def _check(self, i: int, places: list[Index]) -> Failure | None:
         op = self.facts.ops[i]
-        reduce = op.family == "reduce"
+        reduce = is_reduction(op)
         if not reduce and self.facts.cheap[i]:
             return None
         for at in places:
@@ -298,12 +404,12 @@ class _Walk:
         after: set[str] = set()
         for i in self.members:
             op = self.facts.ops[i]
-            reduce = op.family == "reduce"
+            reduce = is_reduction(op)
             if not reduce and not any(name in after for name in op.operands):
                 continue
             after.add(op.key)
             if not reduce and any(axes_of(at) & self.inner for at in wanted[op.key]):
-                lead = next(n for n in after if self.facts.ops[self.facts.producer[n]].family
-                            == "reduce")  # fmt: skip
+                lead = next(n for n in after if is_reduction(self.facts.ops[
+                    self.facts.producer[n]]))  # fmt: skip
                 return fail("R5", "fuse.R5.alone", value=lead, other=op.key)
         return None

@@ -186,6 +186,15 @@ def product(values: Iterable[DimLike]) -> Dim:
     return total
 
 
+def at_most(a: Dim, b: Dim) -> bool:
+    """Whether `a <= b` for all sizes, as far as the form tells: b - a subtracts nothing."""
+    return all(
+        coefficient >= 0
+        and all(isinstance(atom, str) or at_most(ZERO, atom.numerator) for atom in monomial)
+        for monomial, coefficient in (b - a).terms
+    )
+
+
 def ceil_div(value: Dim, divisor: int) -> Dim:
     """The smallest q with q * divisor >= value."""
     return (value + (divisor - 1)) // divisor

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from compiler.driver import Built, Progress, compile, read_pipeline, trace_model
-from compiler.errors import InputsError
+from compiler.errors import InputsError, TargetError
 from compiler.frontend.load import OnnxModel, load
 from compiler.frontend.reference import ReferenceRunner, evaluate, evaluator, widened
 from compiler.ir.binding import bind_symbols
@@ -205,6 +205,8 @@ def measure(
     `reference`, `count`, `cold` and `measure`. Raises what `compile` and `Engine.run` raise, and
     Cancelled.
     """
+    if target != "cpu":
+        raise TargetError("target.measure", target=target)
     passes = read_pipeline(pipeline)
     stop = cancel or threading.Event()
 

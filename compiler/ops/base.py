@@ -90,15 +90,12 @@ ShapeValue = Callable[[NodeView], tuple[Dim, ...] | None]
 
 @dataclass(frozen=True)
 class Operator:
-    """One row: `versions` are the opsets at which the operator's definition changed.
-
-    Without `decompose` the node stays a library step (its type and shape value are still known).
-    """
+    """One row: `versions` are the opsets at which the operator's definition changed."""
 
     name: str
     versions: tuple[int, ...]
     infer: Infer
-    decompose: Decompose | None = None
+    decompose: Decompose
     shape_value: ShapeValue | None = None
     domain: str = ""
 

@@ -18,7 +18,7 @@ from compiler.ir.types import COMPILED, TensorType
 
 from .base import Known, NodeView, Unsupported, require_compiled
 from .table import find
-from .views import onnx_form, operator_name
+from .views import operator_name
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,11 @@ def known_as_dims(
 def known_is_better(op: Op) -> bool:
     """Whether a node or tensor op whose elements are known should become `dims`.
 
-    Not for a dtype that kernels lack. For floats, which are known only within a range, only where
-    the op cannot be computed at run time.
+    Not for a dtype that kernels lack, nor for floats, which are known only within a range.
     """
     if len(op.outputs) != 1 or not op.type.known or op.type.dtype not in COMPILED:
         return False
-    if not op.type.element.is_float:
-        return True
-    node = onnx_form(op)
-    row = find(*operator_name(node)) if node is not None else None
-    return row is not None and row.decompose is None
+    return not op.type.element.is_float
 
 
 def decompose_node(view: NodeView, names: Names) -> Decomposition:
@@ -70,8 +65,6 @@ def decompose_node(view: NodeView, names: Names) -> Decomposition:
     row = find(domain, name)
     if row is None:
         raise Unsupported("break.operator", op=f"{domain}::{name}" if domain else name)
-    if row.decompose is None:
-        raise Unsupported("break.no-kernel", op=name)
     values = tuple(
         None if n is None else Value(n, view.type(k)) for k, n in enumerate(op.inputs)
     )

@@ -22,6 +22,7 @@ from compiler.ir.loops import (
     Arg,
     Expr,
     For,
+    If,
     Index,
     Kernel,
     Load,
@@ -185,7 +186,9 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
         return indices if k is None else (*indices[:k], i, *indices[k + 2 :])
 
     def on_expr(e: Expr) -> Expr:
-        return Load(e.buffer, on_indices(e.buffer, e.indices)) if isinstance(e, Load) else e
+        if not isinstance(e, Load):
+            return e
+        return replace(e, indices=on_indices(e.buffer, e.indices))
 
     def on_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
@@ -195,7 +198,7 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
                 assert isinstance(below, For)
                 kind = KINDS[stmt.kind, below.kind]
                 out.append(replace(stmt, kind=kind, extent=extent, body=on_body(below.body)))
-            elif isinstance(stmt, For):
+            elif isinstance(stmt, For | If):
                 out.append(replace(stmt, body=on_body(stmt.body)))
             elif isinstance(stmt, Store):
                 out.append(replace(stmt, indices=on_indices(stmt.buffer, stmt.indices)))

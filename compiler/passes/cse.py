@@ -37,7 +37,12 @@ class Cse(Pass):
     level: ClassVar[str] = "onnx"
 
     def run(self, module: Module, context: Context) -> Result:
-        """One sweep in program order; the first of equal ops stays in its place."""
+        """One sweep in program order; the first of equal ops stays in its place.
+
+        Does nothing once values are written over, because the first may be gone then.
+        """
+        if module.writes_over:
+            return Result(module)
         done: list[Op] = []
         place: dict[Hashable, int] = {}
         renamed: dict[str, str] = {}

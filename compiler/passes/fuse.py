@@ -146,7 +146,7 @@ def write_groups(graph: Graph, outcome: Outcome, names: Names) -> tuple[Graph, l
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A literal: the groups that read it (ascending), and whether somebody else does."""
+    """A literal or a window: the groups that read it (ascending), and whether another op does."""
 
     op: Op
     groups: tuple[int, ...]
@@ -163,14 +163,17 @@ def _members(facts: Facts, group: Group) -> list[Op]:
 
 def _leaves(facts: Facts, groups: Sequence[Group]) -> list[_Leaf]:
     owner = {i: k for k, g in enumerate(groups) for i in g.members}
-    found: list[_Leaf] = []
-    for i, op in enumerate(facts.ops):
-        if facts.role[i] is Role.LEAF:
+    found: dict[int, _Leaf] = {}
+    for i, op in reversed(tuple(enumerate(facts.ops))):
+        if facts.role[i] in (Role.LEAF, Role.WINDOW):
             users = facts.users[op.key]
-            inside = sorted({owner[u] for u in users if u in owner})
-            stays = op.key in facts.outputs or any(u not in owner for u in users)
-            found.append(_Leaf(op, tuple(inside), stays))
-    return found
+            inside = {owner[u] for u in users if u in owner}
+            inside.update(k for u in users if u in found for k in found[u].groups)
+            stays = op.key in facts.outputs or any(
+                u not in owner and (u not in found or found[u].stays) for u in users
+            )
+            found[i] = _Leaf(op, tuple(sorted(inside)), stays)
+    return [found[i] for i in sorted(found)]
 
 
 def _fused(facts: Facts, group: Group, leaves: list[Op], renamed: dict[str, str]) -> Op:

@@ -34,6 +34,10 @@ class OrderSteps(Pass):
     after: ClassVar[tuple[str, ...]] = ("lower-loops",)
 
     def run(self, module: Module, context: Context) -> Result:
+        if module.writes_over:
+            told = parameters()
+            where = module.graph.ops[0].key
+            return Result(module, (Event("order", where, (), "order.inplace", told),))
         sizes = value_bytes(module.graph, context)
         before = peak(module.graph, module.graph.ops, sizes)
         order = schedule(module.graph, sizes)

@@ -8,6 +8,7 @@
     Flatten, Reshape      of no elements: an extent that is asked for follows from those not copied
     Shape                 an `end` below minus the rank is clipped to 0
     Loop                  scalars that it collects become a vector; no condition means true
+    GatherElements        indices may reach less far than the data along every axis
     DequantizeLinear      before opset 19 it is missing
 
 The evaluator finds a class by its name, for every opset; where the opsets differ, the class looks
@@ -283,6 +284,16 @@ def _truth(condition: Array) -> bool:
     return bool(np.asarray(condition).reshape(-1)[0])
 
 
+class GatherElements(OpRun):
+    """GatherElements 11, 13: y[i, j] = x[indices[i, j], j] for axis 0."""
+
+    def _run(self, x: Array, indices: Array, axis: int = 0) -> tuple[Array, ...]:
+        at = axis % x.ndim
+        corner = tuple(slice(None) if k == at else slice(n) for k, n in enumerate(indices.shape))
+        whole = indices.astype(np.int64)
+        return (np.take_along_axis(x[corner], np.where(whole < 0, whole + x.shape[at], whole), at),)
+
+
 class DequantizeLinear(OpRun):
     """DequantizeLinear 10, 13: (x - zero point) * scale, per tensor or along `axis` (since 13)."""
 
@@ -301,7 +312,7 @@ class DequantizeLinear(OpRun):
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
-    Shape, Loop,
+    Shape, Loop, GatherElements,
 )  # fmt: skip
 
 

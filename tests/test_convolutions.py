@@ -1,0 +1,124 @@
+"""Convolutions through the real engine: right, one kernel each, the same for any number of threads,
+and in strict numerics the same bits whether fused or op by op."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+import compiler
+from compiler.codegen.cpu import emit_kernel
+from compiler.driver import Built
+from compiler.ir.types import Array
+from tests.frontend.models import info, model, node
+from tests.whole import Whole, assert_near, assert_same_bits, float64
+
+
+def data(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def tail_and_residual() -> ModelProto:
+    """y = relu(bn(conv(x)) + x): the input is read around every place and once more at it."""
+    weights = {
+        "w": data(6, 6, 3, 3) / 8, "b": data(6), "scale": data(6), "shift": data(6),
+        "mean": data(6), "var": np.abs(data(6)) + 1,
+    }  # fmt: skip
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["t"], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["t", "scale", "shift", "mean", "var"], ["u"]),
+        node("Add", ["u", "x"], ["v"]),
+        node("Relu", ["v"], ["y"]),
+    ]
+    return model(nodes, [info("x", ["n", 6, 14, 14])], [info("y", ["n", 6, 14, 14])], weights)
+
+
+def groups_and_strides() -> ModelProto:
+    nodes = [
+        node("Conv", ["x", "w"], ["t"], group=2, strides=[2, 1], dilations=[1, 2],
+             pads=[1, 0, 0, 2]),
+        node("LeakyRelu", ["t"], ["y"], alpha=0.25),
+    ]  # fmt: skip
+    weights = {"w": data(10, 3, 3, 2)}
+    return model(nodes, [info("x", [1, 6, 11, 20])], [info("y")], weights)
+
+
+def line_of_unknown_length() -> ModelProto:
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["t"], pads=[2, 2], kernel_shape=[5]),
+        node("Sigmoid", ["t"], ["y"]),
+    ]
+    weights = {"w": data(5, 3, 5), "b": data(5)}
+    return model(nodes, [info("x", [1, 3, "n"])], [info("y")], weights)
+
+
+def pooling() -> ModelProto:
+    nodes = [
+        node("MaxPool", ["x"], ["t"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Tanh", ["t"], ["y"]),
+    ]
+    return model(nodes, [info("x", ["n", 3, 15, 30])], [info("y")])
+
+
+MODELS = {
+    "tail and residual": (tail_and_residual, (2, 6, 14, 14)),
+    "groups and strides": (groups_and_strides, (1, 6, 11, 20)),
+    "line of unknown length": (line_of_unknown_length, (1, 3, 150)),
+    "pooling": (pooling, (2, 3, 15, 30)),
+}
+
+
+@cache
+def built(name: str, pipeline: str, numerics: str) -> Built:
+    source = MODELS[name][0]().SerializeToString()
+    return compiler.compile(source, pipeline=pipeline, numerics=numerics)
+
+
+def inputs_of(name: str) -> dict[str, Array]:
+    return {"x": np.random.default_rng(2).standard_normal(MODELS[name][1]).astype(np.float32)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_convolution_with_all_that_follows_is_one_kernel(name: str) -> None:
+    each, inputs = built(name, "default", "default"), inputs_of(name)
+    assert each.engine.plan.launches() == 1
+    one = each.engine.run(inputs, threads=1)
+    assert_near(one, float64(each.model, inputs))
+    assert_same_bits(each.engine.run(inputs, threads=2), one)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_strict_is_op_by_op_bit_for_bit(name: str) -> None:
+    inputs = inputs_of(name)
+    fused = built(name, "default", "strict")
+    apart = built(name, "default,fuse{by=origin}", "strict")
+    assert apart.engine.plan.launches() > fused.engine.plan.launches()
+    found = fused.engine.run(inputs)
+    assert_same_bits(found, apart.engine.run(inputs))
+    assert_near(found, float64(fused.model, inputs))
+
+
+def test_an_input_that_is_read_around_is_not_written_over() -> None:
+    """In `x + conv(x)` with x a value of the graph, the result takes no place of x."""
+    weights = {"w": data(3, 3, 3, 3)}
+    nodes = [
+        node("Tanh", ["a"], ["x"]),
+        node("Conv", ["x", "w"], ["t"], pads=[1, 1, 1, 1]),
+        node("Add", ["t", "x"], ["y"]),
+    ]
+    m = model(nodes, [info("a", [1, 3, 20, 20])], [info("y")], weights)
+    whole = Whole(m)
+    inputs = {"a": np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)}
+    assert_near(whole.run(inputs), float64(whole.model, inputs))
+
+
+def test_the_loops_over_sums_hold_neither_condition_nor_copy() -> None:
+    each = built("tail and residual", "default", "default")
+    (kernel,) = each.trace.final.kernels
+    assert {a.name for a in kernel.args if a.mode == "scratch"} == {"rows", "sums", "done"}
+    text = emit_kernel(kernel, "k").text
+    assert "private(" in text
+    assert "load_if" not in text[text.index("load(sums") :]
