@@ -11,12 +11,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test bench samples clean chromium
+.PHONY: help run test bench samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: $(VENV)/.installed ## Install what the page needs and open it on localhost
+run: $(VENV)/.installed gpu ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
 
 test: $(VENV)/.installed-test chromium ## Install the test tools, check style and types, run all tests
@@ -54,11 +54,16 @@ $(VENV)/.installed: requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
-	@echo "Installing requirements-test.txt into $(VENV) ..."
+# The GPU's packages compile to PTX without a GPU: the tests read that text.
+$(VENV)/.installed-test: requirements-test.txt requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-test.txt and requirements-gpu.txt into $(VENV) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-r requirements.txt -r requirements-test.txt
+		-r requirements.txt -r requirements-test.txt -r requirements-gpu.txt
 	touch $@
+
+gpu: $(VENV)/.installed
+	@nvidia-smi -L >/dev/null 2>&1 || exit 0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
 
 # The browser tests drive Debian's own Chromium. Without it the run fails; nothing is skipped.
 chromium:
