@@ -11,12 +11,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test bench samples clean libgomp chromium
+.PHONY: help gpu run test bench samples clean libgomp chromium
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: $(VENV)/.installed libgomp ## Install what the page needs and open it on localhost
+run: $(VENV)/.installed libgomp gpu ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
 
 test: $(VENV)/.installed-test libgomp chromium ## Install the test tools, check style and types, run all tests
@@ -54,11 +54,21 @@ $(VENV)/.installed: requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
-	@echo "Installing requirements-test.txt into $(VENV) ..."
+# PTX tests compile for a GPU without one, so the tests need its compiler; a run does where one is.
+$(VENV)/.installed-test: requirements-test.txt requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-test.txt and requirements-gpu.txt into $(VENV) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-r requirements.txt -r requirements-test.txt
+		-r requirements.txt -r requirements-test.txt -r requirements-gpu.txt
 	touch $@
+
+$(VENV)/.installed-gpu: requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-gpu.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-gpu.txt
+	touch $@
+
+gpu: $(VENV)/.installed
+	@if nvidia-smi -L >/dev/null 2>&1; then $(MAKE) $(VENV)/.installed-gpu; fi
 
 # Numba's `omp` threading layer, the one that several threads may enter, loads the system's OpenMP.
 libgomp: | $(BIN)/pip
