@@ -61,9 +61,14 @@ $(VENV)/.installed-test: requirements-test.txt requirements-gpu.txt $(VENV)/.ins
 		-r requirements.txt -r requirements-test.txt -r requirements-gpu.txt
 	touch $@
 
+$(VENV)/.installed-gpu: requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-gpu.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-gpu.txt
+	touch $@
+
 gpu: $(VENV)/.installed
-	@nvidia-smi -L >/dev/null 2>&1 || exit 0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
+	@if nvidia-smi -L >/dev/null 2>&1; then $(MAKE) $(VENV)/.installed-gpu; fi
 
 # The browser tests drive Debian's own Chromium. Without it the run fails; nothing is skipped.
 chromium:
