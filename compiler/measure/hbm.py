@@ -77,6 +77,8 @@ def measured(
     Raises CountersClosed with the driver's words.
     """
     sampling: Any = import_module("cupti.pm_sampling")
+    launch()
+    synchronize()
     try:
         collector = sampling.Collector(device_index=device)
         collector.enable()
@@ -84,8 +86,6 @@ def measured(
         raise CountersClosed(f"the driver keeps its counters closed ({error}): {OPEN}") from error
     try:
         collector.configure(metrics=list(METRICS), sampling_interval=INTERVAL)
-        launch()
-        synchronize()
         collector.start()
         for _ in range(runs):
             launch()
