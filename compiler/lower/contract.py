@@ -683,8 +683,6 @@ class _Tiled:
     def one(self, at: Places, wide: int, start: Dim) -> list[Stmt]:
         """The sums of one tile, whose lines begin at `start`."""
         g, tile = self.group, self.tile
-        f = g.axis("f", self.line)
-        found = self.summed(at, wide, f, start)
         down = g.axis("row", dim(tile.rows))
         right = g.axis("at", dim(tile.columns))
         k = g.axis("k", dim(wide))
@@ -698,6 +696,10 @@ class _Tiled:
         if self.o:
             here[self.o] = at[self.o] + output
         place = row * self.width + dim(right.name)
+        if wide == 1 and tile.columns >= 2 * LANES and len(self.unrolled(1)) == len(g.reduced):
+            weights, _, values = self.terms(at, g.reduced, [Const(self.first)], place + start)
+            return [*weights, *g.tail(here, values[0], varying)]
+        found = self.summed(at, wide, start)
         tail = g.tail(here, Load(self.done, (output, place)), varying)
         return [*found, *(g.loops("seq", [k], tail) if wide > 1 else tail)]
 
@@ -718,7 +720,7 @@ class _Tiled:
             found.insert(0, k)
         return found
 
-    def summed(self, at: Places, wide: int, f: Axis, start: Dim) -> list[Stmt]:
+    def summed(self, at: Places, wide: int, start: Dim) -> list[Stmt]:
         """What leaves the sums of a tile in `done`.
 
         Without a loop over what is reduced they go there at once. With one they are kept in
@@ -726,27 +728,13 @@ class _Tiled:
         """
         g = self.group
         inner = self.unrolled(wide)
+        f = g.axis("f", self.line)
         axes = {k: g.axis(k, g.sizes[k]) for k in g.reduced if k not in inner}
         places = {**at, **{k: dim(a.name) for k, a in axes.items()}}
         here = [(dim(k), dim(f.name)) for k in range(wide)]
         first = Const(self.first)
-        values: list[Expr] = [Load(self.sums, spot) if axes else first for spot in here]
-        weights: list[Stmt] = []
-        lets: list[Stmt] = []
-        element = self.first.dtype
-        for taps in self.all_places(inner):
-            spot = {**places, **taps}
-            word = identifier("a", g.taken, "a")
-            lets.append(Let(word, element, self.along(spot, dim(f.name) + start), g.origins))
-            for k in range(wide):
-                value: Expr = Ref(word)
-                if self.other is not None:
-                    output = {**spot, self.o: spot[self.o] + k} if self.o else spot
-                    weight = identifier("w", g.taken, "w")
-                    read = g.read(self.other, output)
-                    weights.append(Let(weight, element, read, g.origins))
-                    value = Binary("mul", value, Ref(weight))
-                values[k] = Binary(COMBINE[g.function], values[k], value)
+        so_far = [Load(self.sums, spot) if axes else first for spot in here]
+        weights, lets, values = self.terms(places, inner, so_far, dim(f.name) + start)
 
         def vector(buffer: str, values: Sequence[Expr], before: Sequence[Stmt] = ()) -> Stmt:
             stores = [
@@ -760,6 +748,34 @@ class _Tiled:
         added = g.loops("red", list(axes.values()), [*weights, vector(self.sums, values, lets)])
         loads = [Load(self.sums, spot) for spot in here]
         return [vector(self.sums, [first] * wide), *added, vector(self.done, loads)]
+
+    def terms(
+        self, at: Places, inner: Sequence[str], so_far: Sequence[Expr], f: Dim
+    ) -> tuple[list[Stmt], list[Stmt], list[Expr]]:
+        """Sums for each output with the products for all places of `inner` added: what is read
+        before the loop over f, what is read in it, and the expressions."""
+        g = self.group
+        values = list(so_far)
+        weights: list[Stmt] = []
+        lets: list[Stmt] = []
+        element = self.first.dtype
+        for taps in self.all_places(inner):
+            spot = {**at, **taps}
+            each: Expr = self.along(spot, f)
+            if len(values) > 1:
+                word = identifier("a", g.taken, "a")
+                lets.append(Let(word, element, each, g.origins))
+                each = Ref(word)
+            for k, value in enumerate(values):
+                term = each
+                if self.other is not None:
+                    output = {**spot, self.o: spot[self.o] + k} if self.o else spot
+                    weight = identifier("w", g.taken, "w")
+                    read = g.read(self.other, output)
+                    weights.append(Let(weight, element, read, g.origins))
+                    term = Binary("mul", each, Ref(weight))
+                values[k] = Binary(COMBINE[g.function], value, term)
+        return weights, lets, values
 
     def all_places(self, letters: Sequence[str]) -> Iterator[dict[str, Dim]]:
         sizes = [self.group.sizes[k].constant or 0 for k in letters]
