@@ -67,7 +67,7 @@ def test_machine_code_is_a_record_too(name: str, base: str) -> None:
     ]
     assert all(replay(r) == r.after for r in trace.records)
     kinds = {kind for s in trace.final.sources for kind, _ in s.artifacts}
-    assert kinds == {"object", "llvm", "assembly"}
+    assert kinds == ({"object", "llvm", "assembly"} if trace.final.kernels else set())
 
 
 def test_the_models_give_every_pass_something_to_do() -> None:

@@ -29,7 +29,7 @@ Teaches: a convolution is a matrix product whose operand is read at shifted plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 
@@ -50,6 +50,7 @@ from compiler.ir.loops import (
     Ref,
     Stmt,
     Store,
+    Unary,
     Update,
     within,
 )
@@ -63,8 +64,8 @@ LANES = 16
 LINE = 256
 """The longest line of sums, in elements."""
 
-SUMS = 384
-"""Sums of a tile: so many float32 fit 24 registers of 512 bits."""
+SUMS = 256
+"""Sums of a tile: so many float32 fit 16 registers of 512 bits, and leave as many for the rest."""
 
 OUTPUTS = 4
 """Outputs that share each element of a line once it is in a register."""
@@ -72,9 +73,13 @@ OUTPUTS = 4
 LATENCY = 5
 """Cycles until a sum can be added to again, counted with what else its loop does."""
 
-ROWS = 1 << 16
-"""Elements that are brought into scratch at most for a stack of several tiles: 256 KiB of float32,
-which a second-level cache holds."""
+NEAR, FAR = 1 << 13, 1 << 16
+"""Elements that are brought into scratch at most for a stack of several tiles: 32 KiB of float32,
+which a first-level cache holds; 256 KiB where that saves reading much of the other operand again.
+"""
+
+HEAVY = 1 << 17
+"""Elements of an operand that does not stay in the second-level cache beside all else."""
 
 TASKS = 16
 """A contraction with fewer tiles than this splits its outputs too."""
@@ -171,16 +176,17 @@ def choose_tile(
     return best
 
 
-def stacked(tile: Tile, rows: int | None, below: int, deep: int | None) -> Tile:
+def stacked(tile: Tile, rows: int | None, below: int, deep: int | None, room: int) -> Tile:
     """The tile with as many others below it as the scratch holds, evenly.
 
-    `deep`: elements that are brought for each place in a row, one for each channel and phase.
+    `deep`: elements that are brought for each place in a row, one for each channel and phase;
+    `room`: how many may be brought altogether.
     """
     if rows is None or deep is None:
         return tile
     tiles = -(-rows // tile.rows)
-    room = ROWS // max(1, deep * tile.width) - below
-    most = max(1, min(tiles, room // tile.rows))
+    lines = room // max(1, deep * tile.width) - below
+    most = max(1, min(tiles, lines // tile.rows))
     return replace(tile, stack=-(-tiles // -(-tiles // most)) if tiles else 1)
 
 
@@ -319,7 +325,7 @@ class Contraction(Group):
         stores = [s for name in self.region.outputs for s in self._store(name)]
         body = [*self.inner, *stores]
         self.inner, self.inner_memo = None, {}
-        return [*self.row, *self._guarded(at, body, varying)]
+        return self._guarded(at, body, varying)
 
     def _guarded(
         self, at: Places, body: list[Stmt], varying: tuple[Axis, ...]
@@ -334,6 +340,9 @@ class Contraction(Group):
                     del guards[letter]
             kind = "seq" if k else "vec"
             body = [For(kind, axis.name, axis.extent, tuple(body), self.op.origins)]
+        body = [*self.row, *body]
+        for guard in guards.values():
+            body = [If(guard, tuple(body), self.origins)]
         return body
 
     ragged: tuple[str, ...] = ()
@@ -394,11 +403,11 @@ class Contraction(Group):
         index = tuple(s.at(at) if s.size != ONE or s.tap else ZERO for s in access.steps)
         shape = tuple(self.extent_of(s.size) for s in access.steps)
         self.shapes.setdefault(access.name, shape)
-        guard: Expr | None = None
-        for s, i, n in zip(access.steps, index, shape, strict=True):
-            if not s.inside:
-                inside = within(i, n)
-                guard = inside if guard is None else Binary("and", guard, inside)
+        guard = all_of(
+            within(i, n)
+            for s, i, n in zip(access.steps, index, shape, strict=True)
+            if not s.inside
+        )
         other = access.outside if guard is not None else None
         return Load(self.buffers[access.name], index, guard, other)
 
@@ -431,7 +440,9 @@ class _Tiled:
         self.phases = {k: self.phase_count(k) for k in (self.y, self.x)}
         phases = dim(self.phases[self.y] * self.phases[self.x])
         deep = product((*lengths, phases)).constant
-        self.tile = stacked(self.tile, height, below, deep)
+        weights = product(g.sizes[k] for k in others).constant or 0
+        room = FAR if weights > HEAVY else NEAR
+        self.tile = stacked(self.tile, height, below, deep, room)
         self.high = self.tile.rows * self.tile.stack
         """Rows of results of a stack."""
         self.below = below
@@ -541,10 +552,8 @@ class _Tiled:
         for down, right in combinations(self.used_phases(self.y), self.used_phases(self.x)):
             phase = dim(down * self.phases[self.x] + right)
             first = tuple(dim(a.name) for a in plain.values())
-            place = dim(row.name) * self.width + dim(column.name)
-            value = self.element(inside, dim(row.name), dim(column.name), down, right)
-            copy = Store(self.store, (*first, phase, place), value, g.origins)
-            body.append(self.rows_loop(row, column, copy))
+            spot = (*first, phase)
+            body.append(self.copied_rows(inside, spot, row, column, (down, right)))
             full = dim((self.high + self.below) * tile.width)
             rest = self.copied - full
             if rest.constant:
@@ -553,33 +562,80 @@ class _Tiled:
                 body.append(For("vec", column.name, rest, (zero,), g.origins))
         return list(g.loops("seq", list(plain.values()), body))
 
-    def rows_loop(self, row: Axis, column: Axis, copy: Stmt) -> Stmt:
-        inner = For("vec", column.name, column.extent, (copy,), self.group.origins)
-        return For("seq", row.name, row.extent, (inner,), self.group.origins)
+    def copied_rows(
+        self,
+        at: Places,
+        spot: tuple[Dim, ...],
+        row: Axis,
+        column: Axis,
+        phases: tuple[int, int],
+    ) -> Stmt:
+        """Rows of one phase. Where it is known which columns lie inside, these are read without a
+        condition: `if the row lies inside { vec: load } if not { vec: outside }`."""
+        g = self.group
 
-    def element(self, at: Places, row: Dim, column: Dim, down: int, right: int) -> Load:
-        """The element that stands at (row, column) of one phase of the scratch."""
+        def copies(count: int, first: int, value: Expr) -> tuple[Stmt, ...]:
+            if not count:
+                return ()
+            place = dim(row.name) * self.width + dim(column.name) + first
+            store = Store(self.store, (*spot, place), value, g.origins)
+            return (For("vec", column.name, dim(count), (store,), g.origins),)
+
+        low, high = self.columns_inside(phases[1])
+        load, guards = self.element(at, dim(row.name), dim(column.name) + low, phases)
+        width, outside = self.tile.width, Const(self.rows.outside)
+        if low < high:
+            guards.pop(self.x, None)
+            rest = (*copies(low, 0, outside), *copies(width - high, high, outside))
+            body = (*copies(high - low, low, load), *rest)
+            guard = all_of(guards.values())
+            if guard is not None:
+                other = (*copies(high - low, low, outside), *rest)
+                otherwise = If(Unary("not", guard), other, g.origins)
+                body = (If(guard, body, g.origins), otherwise)
+        else:
+            guard = all_of(guards.values())
+            if guard is not None:
+                load = replace(load, guard=guard, other=self.rows.outside)
+            body = copies(width, 0, load)
+        return For("seq", row.name, row.extent, body, g.origins)
+
+    def columns_inside(self, phase: int) -> tuple[int, int]:
+        """The columns of a phase that lie inside of the array: from the first to before the second;
+        an empty range where that differs from tile to tile, or is not known."""
+        s = self.step(self.x)
+        assert s is not None
+        tiles = ceil_div(self.group.sizes[self.x], self.tile.columns)
+        size, before = s.size.constant, s.before.constant
+        if tiles != ONE or size is None or before is None:
+            return 0, 0
+        low = max(0, -(-(before - phase) // s.stride))
+        high = min(self.tile.width, (size - 1 + before - phase) // s.stride + 1)
+        return (low, high) if low < high else (0, 0)
+
+    def element(
+        self, at: Places, row: Dim, column: Dim, phases: tuple[int, int]
+    ) -> tuple[Load, dict[str, Expr]]:
+        """The element that stands at (row, column) of one phase of the scratch, and for letters
+        whose axis it may lie outside of, the condition that it does not."""
         g = self.group
         index: list[Dim] = []
         shape: list[Dim] = []
-        guard: Expr | None = None
+        guards: dict[str, Expr] = {}
         for s in self.rows.steps:
             n = g.extent_of(s.size)
             shape.append(n)
-            tiled = s.letter in (self.x, self.y)
-            if tiled:
-                along, phase = (column, right) if s.letter == self.x else (row, down)
+            if s.letter in (self.x, self.y):
+                along, phase = (row, phases[0]) if s.letter == self.y else (column, phases[1])
                 i = (at[s.letter] + along) * s.stride + phase - s.before
                 safe = self.stays_inside(s, phase)
             else:
                 i, safe = s.at(at), s.inside
             index.append(i if n != ONE or not safe else ZERO)
             if not safe:
-                inside = within(i, n)
-                guard = inside if guard is None else Binary("and", guard, inside)
+                guards[s.letter] = within(i, n)
         g.shapes.setdefault(self.rows.name, tuple(shape))
-        other = self.rows.outside if guard is not None else None
-        return Load(g.buffers[self.rows.name], tuple(index), guard, other)
+        return Load(g.buffers[self.rows.name], tuple(index)), guards
 
     def stays_inside(self, s: Step, phase: int) -> bool:
         """Whether every element that is fetched along an axis of the tile exists."""
@@ -627,8 +683,6 @@ class _Tiled:
     def one(self, at: Places, wide: int, start: Dim) -> list[Stmt]:
         """The sums of one tile, whose lines begin at `start`."""
         g, tile = self.group, self.tile
-        f = g.axis("f", self.line)
-        found = self.summed(at, wide, f, start)
         down = g.axis("row", dim(tile.rows))
         right = g.axis("at", dim(tile.columns))
         k = g.axis("k", dim(wide))
@@ -642,6 +696,10 @@ class _Tiled:
         if self.o:
             here[self.o] = at[self.o] + output
         place = row * self.width + dim(right.name)
+        if wide == 1 and tile.columns >= 2 * LANES and len(self.unrolled(1)) == len(g.reduced):
+            weights, _, values = self.terms(at, g.reduced, [Const(self.first)], place + start)
+            return [*weights, *g.tail(here, values[0], varying)]
+        found = self.summed(at, wide, start)
         tail = g.tail(here, Load(self.done, (output, place)), varying)
         return [*found, *(g.loops("seq", [k], tail) if wide > 1 else tail)]
 
@@ -662,7 +720,7 @@ class _Tiled:
             found.insert(0, k)
         return found
 
-    def summed(self, at: Places, wide: int, f: Axis, start: Dim) -> list[Stmt]:
+    def summed(self, at: Places, wide: int, start: Dim) -> list[Stmt]:
         """What leaves the sums of a tile in `done`.
 
         Without a loop over what is reduced they go there at once. With one they are kept in
@@ -670,27 +728,13 @@ class _Tiled:
         """
         g = self.group
         inner = self.unrolled(wide)
+        f = g.axis("f", self.line)
         axes = {k: g.axis(k, g.sizes[k]) for k in g.reduced if k not in inner}
         places = {**at, **{k: dim(a.name) for k, a in axes.items()}}
         here = [(dim(k), dim(f.name)) for k in range(wide)]
         first = Const(self.first)
-        values: list[Expr] = [Load(self.sums, spot) if axes else first for spot in here]
-        weights: list[Stmt] = []
-        lets: list[Stmt] = []
-        element = self.first.dtype
-        for taps in self.all_places(inner):
-            spot = {**places, **taps}
-            word = identifier("a", g.taken, "a")
-            lets.append(Let(word, element, self.along(spot, dim(f.name) + start), g.origins))
-            for k in range(wide):
-                value: Expr = Ref(word)
-                if self.other is not None:
-                    output = {**spot, self.o: spot[self.o] + k} if self.o else spot
-                    weight = identifier("w", g.taken, "w")
-                    read = g.read(self.other, output)
-                    weights.append(Let(weight, element, read, g.origins))
-                    value = Binary("mul", value, Ref(weight))
-                values[k] = Binary(COMBINE[g.function], values[k], value)
+        so_far = [Load(self.sums, spot) if axes else first for spot in here]
+        weights, lets, values = self.terms(places, inner, so_far, dim(f.name) + start)
 
         def vector(buffer: str, values: Sequence[Expr], before: Sequence[Stmt] = ()) -> Stmt:
             stores = [
@@ -705,6 +749,34 @@ class _Tiled:
         loads = [Load(self.sums, spot) for spot in here]
         return [vector(self.sums, [first] * wide), *added, vector(self.done, loads)]
 
+    def terms(
+        self, at: Places, inner: Sequence[str], so_far: Sequence[Expr], f: Dim
+    ) -> tuple[list[Stmt], list[Stmt], list[Expr]]:
+        """Sums for each output with the products for all places of `inner` added: what is read
+        before the loop over f, what is read in it, and the expressions."""
+        g = self.group
+        values = list(so_far)
+        weights: list[Stmt] = []
+        lets: list[Stmt] = []
+        element = self.first.dtype
+        for taps in self.all_places(inner):
+            spot = {**at, **taps}
+            each: Expr = self.along(spot, f)
+            if len(values) > 1:
+                word = identifier("a", g.taken, "a")
+                lets.append(Let(word, element, each, g.origins))
+                each = Ref(word)
+            for k, value in enumerate(values):
+                term = each
+                if self.other is not None:
+                    output = {**spot, self.o: spot[self.o] + k} if self.o else spot
+                    weight = identifier("w", g.taken, "w")
+                    read = g.read(self.other, output)
+                    weights.append(Let(weight, element, read, g.origins))
+                    term = Binary("mul", each, Ref(weight))
+                values[k] = Binary(COMBINE[g.function], value, term)
+        return weights, lets, values
+
     def all_places(self, letters: Sequence[str]) -> Iterator[dict[str, Dim]]:
         sizes = [self.group.sizes[k].constant or 0 for k in letters]
         for spot in combinations(*map(range, sizes)):
@@ -717,6 +789,13 @@ class _Tiled:
         phase = down * self.phases[self.x] + right
         at = f + rows * self.width + columns
         return Load(self.store, (*(places[k] for k in self.plain), phase, at))
+
+
+def all_of(conditions: Iterable[Expr]) -> Expr | None:
+    found: Expr | None = None
+    for c in conditions:
+        found = c if found is None else Binary("and", found, c)
+    return found
 
 
 def _dims(op: Op, name: str) -> tuple[Dim, ...]:

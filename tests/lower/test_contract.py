@@ -224,7 +224,7 @@ def test_a_tile_covers_its_plane_and_fits(
     tile = choose_tile(rows, columns, 2, 2, outputs)
     assert tile.line % 16 == 0
     assert tile.line >= (tile.rows - 1) * tile.width + tile.columns
-    assert tile.line * outputs <= 384
+    assert tile.line * outputs <= 256
     assert tile.width == tile.columns + 2
 
 

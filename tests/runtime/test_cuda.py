@@ -84,6 +84,19 @@ def test_results_are_those_of_a_cpu(name: str, pipeline: str) -> None:
             np.testing.assert_allclose(found[key], array, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    "name", ["bias_gelu", "dirty", "ffn_dynamic", "fork_reduce", "lstm_cell", "attention_block"]
+)
+def test_other_samples(name: str) -> None:
+    cpu, gpu = on_cpu(name), engine(name)
+    sizes = {s.name: max(s.low, 3) for s in cpu.signature.symbols}
+    inputs = inputs_of(cpu, sizes)
+    wanted, found = cpu.run(inputs), gpu.run(inputs)
+    for key, array in wanted.items():
+        difference = np.linalg.norm(found[key].astype(np.float64) - array)
+        assert difference <= 1e-5 * np.linalg.norm(array), key
+
+
 def test_a_grid_follows_the_sizes() -> None:
     parts, library = made("five_op_chain")
     gpu = CudaEngine(parts, fake_device(library))
