@@ -95,9 +95,9 @@ CHUNKS: Final = 8
 TEAM: Final = 256
 """At most so many members work on a step."""
 SPIN: Final = 2000
-"""Turns, of 10 to 40 ns, that a worker waits for a step, or the caller for the end, before it sleeps.
-They last about as long as it takes to sleep and be woken, some 50 µs: so waiting costs at most twice
-what knowing the future would."""
+"""Turns, of 10 to 40 ns, that a worker waits for a step, or the caller for the end, before it
+sleeps. They last about as long as it takes to sleep and be woken, some 50 µs: so waiting costs at
+most twice what knowing the future would."""
 
 _LIBC: Final = ("pthread_create", "syscall")  # in the order of @libc
 
