@@ -451,6 +451,8 @@ class _Tiled:
         element = g.lead.type.element
         self.sums = identifier("sums", g.taken, "r")
         self.done = identifier("done", g.taken, "r")
+        self.loops = False
+        """Whether there is a loop over what is reduced: then sums need a place of their own."""
         self.store = identifier("rows", g.taken, "r")
         self.first = g.first
         above = self.high - self.tile.rows + below
@@ -533,6 +535,8 @@ class _Tiled:
                 at[k] = dim(par[-1].name) * n
         g.ragged = tuple(ragged)
         body = [*self.fetch(at), *self.outputs(at, many)]
+        if not self.loops:
+            g.scratch = [a for a in g.scratch if a.name != self.sums]
         return g.loops("par", par, body)
 
     def chunk(self, many: Dim, tiles: Dim) -> int | None:
@@ -762,6 +766,7 @@ class _Tiled:
 
         if not axes:
             return [*weights, vector(self.done, values, lets)]
+        self.loops = True
         added = g.loops("red", list(axes.values()), [*weights, vector(self.sums, values, lets)])
         loads = [Load(self.sums, spot) for spot in here]
         return [vector(self.sums, [first] * wide), *added, vector(self.done, loads)]
