@@ -16,7 +16,16 @@ import compiler
 from compiler.pipeline import DEFAULT, PASSES, parse_pipeline, print_pipeline
 from sample_models import sample
 from tests.random_models import Random, models, pipelines
-from tests.whole import NAMES, Whole, assert_close, assert_near, assert_records, float64, inputs_of
+from tests.whole import (
+    NAMES,
+    SLOW,
+    Whole,
+    assert_close,
+    assert_near,
+    assert_records,
+    float64,
+    inputs_of,
+)
 
 many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
@@ -37,10 +46,6 @@ def test_any_pipeline_makes_machine_code(model: Random, pipeline: str, numerics:
         model.proto.SerializeToString(), pipeline=pipeline, numerics=numerics, threads=2
     )
     assert_close(built.engine.run(model.inputs), float64(built.model, model.inputs), 1e-4)
-
-
-SLOW = {"conv_bn_relu", "depthwise_separable", "resnet_tiny"}
-"""Too many operations for an interpreter, again and again."""
 
 
 @settings(max_examples=8)
