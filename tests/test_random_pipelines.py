@@ -18,7 +18,16 @@ import compiler
 from compiler.pipeline import DEFAULT, PASSES, parse_pipeline, print_pipeline
 from sample_models import sample
 from tests.random_models import DECOMPOSED, FUSE, LOOPS, Random, models, pipelines
-from tests.whole import NAMES, Whole, assert_close, assert_near, assert_records, float64, inputs_of
+from tests.whole import (
+    NAMES,
+    SLOW,
+    Whole,
+    assert_close,
+    assert_near,
+    assert_records,
+    float64,
+    inputs_of,
+)
 
 many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
@@ -63,10 +72,6 @@ def test_any_wish_of_the_user_keeps_the_result(model: Random, choice: st.DataObj
     assert not forced or library
     assert_close(whole.run(model.inputs), float64(whole.model, model.inputs), 1e-4)
     json.dumps(whole.trace.to_json(), allow_nan=False)
-
-
-SLOW = {"conv_bn_relu", "depthwise_separable", "resnet_tiny"}
-"""Too many operations for an interpreter, again and again."""
 
 
 @settings(max_examples=8)

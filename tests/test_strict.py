@@ -32,6 +32,7 @@ from tests.whole import (
     float64,
     inputs_of,
     pipeline_of,
+    small,
 )
 
 SIZES = ((0, 0), (1, 1), (3, 5), (17, 64), (130, 257))
@@ -48,7 +49,7 @@ def by_origin(name: str) -> Built:
 def sized(name: str, sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
     one = built(name)
     names = [s.name for s in one.engine.signature.symbols]
-    return inputs_of(one.trace, dict(zip(names, sizes, strict=False)), seed=3)
+    return inputs_of(one.trace, dict(zip(names, small(name, sizes), strict=False)), seed=3)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -42,6 +42,8 @@ META: dict[str, dict[str, Any]] = (
 
 NAMES = tuple(each.name for each in catalogue())
 PIPELINES = ("default", "op-by-op")
+SLOW = frozenset({"conv_bn_relu", "depthwise_separable", "resnet_tiny"})
+"""Samples with convolutions: the interpreters and the reference need long for a large batch."""
 
 
 def pipeline_of(each: Sample, base: str = "default") -> str:
@@ -55,6 +57,15 @@ def built(name: str, base: str = "default", numerics: str = "default") -> Built:
     """A sample compiled, once a process."""
     each = sample(name)
     return compiler.compile(each.path, pipeline=pipeline_of(each, base), numerics=numerics)
+
+
+def small(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes, no larger than the sample takes; of a slow one from 1 to 3, since the reference
+    divides by an empty batch."""
+    if name in SLOW:
+        return tuple(max(1, min(n, 3)) for n in sizes)
+    most = tuple(sample(name).maximum.values())
+    return tuple(min(n, high) for n, high in zip(sizes, most, strict=False))
 
 
 def model_of(source: ModelProto | OnnxModel | Path) -> OnnxModel:

@@ -451,6 +451,8 @@ class _Tiled:
         element = g.lead.type.element
         self.sums = identifier("sums", g.taken, "r")
         self.done = identifier("done", g.taken, "r")
+        self.loops = False
+        """Whether there is a loop over what is reduced: then sums need a place of their own."""
         self.store = identifier("rows", g.taken, "r")
         self.first = g.first
         above = self.high - self.tile.rows + below
@@ -481,10 +483,15 @@ class _Tiled:
         return step.stride if step is not None and step.tap else 1
 
     def used_phases(self, letter: str) -> list[int]:
-        """Positions modulo the stride that some place in the window has."""
+        """Positions modulo the stride that some place in the window has.
+
+        Along the innermost axis all of a small stride: neighbours are read together.
+        """
         step = self.step(letter)
         if step is None or not step.tap:
             return [0]
+        if letter == self.x and step.stride <= 4:
+            return list(range(step.stride))
         size = self.group.sizes[step.tap].constant or 0
         return sorted({k * step.dilation % step.stride for k in range(size)})
 
@@ -528,6 +535,8 @@ class _Tiled:
                 at[k] = dim(par[-1].name) * n
         g.ragged = tuple(ragged)
         body = [*self.fetch(at), *self.outputs(at, many)]
+        if not self.loops:
+            g.scratch = [a for a in g.scratch if a.name != self.sums]
         return g.loops("par", par, body)
 
     def chunk(self, many: Dim, tiles: Dim) -> int | None:
@@ -549,69 +558,84 @@ class _Tiled:
         row = g.axis("row", dim(self.high + self.below))
         column = g.axis("at", self.width)
         body: list[Stmt] = []
-        for down, right in combinations(self.used_phases(self.y), self.used_phases(self.x)):
-            phase = dim(down * self.phases[self.x] + right)
-            first = tuple(dim(a.name) for a in plain.values())
-            spot = (*first, phase)
-            body.append(self.copied_rows(inside, spot, row, column, (down, right)))
-            full = dim((self.high + self.below) * tile.width)
-            rest = self.copied - full
+        first = tuple(dim(a.name) for a in plain.values())
+        phases = self.used_phases(self.x)
+        full = dim((self.high + self.below) * tile.width)
+        rest = self.copied - full
+        for down in self.used_phases(self.y):
+            spots = {
+                right: (*first, dim(down * self.phases[self.x] + right)) for right in phases
+            }
+            body.append(self.copied_rows(inside, spots, row, column, down))
             if rest.constant:
                 tail = dim(column.name) + full
-                zero = Store(self.store, (*first, phase, tail), Const(self.first), g.origins)
-                body.append(For("vec", column.name, rest, (zero,), g.origins))
+                stores = tuple(
+                    Store(self.store, (*spot, tail), Const(self.first), g.origins)
+                    for spot in spots.values()
+                )
+                body.append(For("vec", column.name, rest, stores, g.origins))
         return list(g.loops("seq", list(plain.values()), body))
 
     def copied_rows(
         self,
         at: Places,
-        spot: tuple[Dim, ...],
+        spots: Mapping[int, tuple[Dim, ...]],
         row: Axis,
         column: Axis,
-        phases: tuple[int, int],
+        down: int,
     ) -> Stmt:
-        """Rows of one phase. Where it is known which columns lie inside, these are read without a
-        condition: `if the row lies inside { vec: load } if not { vec: outside }`."""
-        g = self.group
+        """Rows of the phases that share a row, from neighbouring elements. Where it is known which
+        columns lie inside, these are read without a condition:
 
-        def copies(count: int, first: int, value: Expr) -> tuple[Stmt, ...]:
-            if not count:
+        `if the row lies inside { vec: load;  vec: the edges } if not { vec: outside }`
+        """
+        g, width = self.group, self.tile.width
+        row_guard: list[Expr | None] = []
+
+        def copies(first: int, end: int, how: str) -> tuple[Stmt, ...]:
+            """The columns from `first` to before `end`; `how`: outside, inside, edge, any."""
+            stores: list[Stmt] = []
+            spot_at = dim(column.name) + first
+            for right, spot in spots.items():
+                load, guards = self.element(at, dim(row.name), spot_at, (down, right))
+                own = guards.get(self.x)
+                others = all_of(v for k, v in guards.items() if k != self.x)
+                row_guard[:] = [others]
+                guard = {"inside": None, "edge": own}.get(how, all_of(guards.values()))
+                value: Expr = load
+                if how == "outside":
+                    value = Const(self.rows.outside)
+                elif guard is not None:
+                    value = replace(load, guard=guard, other=self.rows.outside)
+                place = dim(row.name) * self.width + spot_at
+                stores.append(Store(self.store, (*spot, place), value, g.origins))
+            if end <= first:
                 return ()
-            place = dim(row.name) * self.width + dim(column.name) + first
-            store = Store(self.store, (*spot, place), value, g.origins)
-            return (For("vec", column.name, dim(count), (store,), g.origins),)
+            return (For("vec", column.name, dim(end - first), tuple(stores), g.origins),)
 
-        low, high = self.columns_inside(phases[1])
-        load, guards = self.element(at, dim(row.name), dim(column.name) + low, phases)
-        width, outside = self.tile.width, Const(self.rows.outside)
-        if low < high:
-            guards.pop(self.x, None)
-            rest = (*copies(low, 0, outside), *copies(width - high, high, outside))
-            body = (*copies(high - low, low, load), *rest)
-            guard = all_of(guards.values())
-            if guard is not None:
-                other = (*copies(high - low, low, outside), *rest)
-                otherwise = If(Unary("not", guard), other, g.origins)
-                body = (If(guard, body, g.origins), otherwise)
-        else:
-            guard = all_of(guards.values())
-            if guard is not None:
-                load = replace(load, guard=guard, other=self.rows.outside)
-            body = copies(width, 0, load)
+        low, high = self.columns_inside(tuple(spots))
+        if low >= high:
+            return For("seq", row.name, row.extent, copies(0, width, "any"), g.origins)
+        edges = (*copies(0, low, "edge"), *copies(high, width, "edge"))
+        body = (*copies(low, high, "inside"), *edges)
+        (guard,) = row_guard
+        if guard is not None:
+            otherwise = If(Unary("not", guard), copies(0, width, "outside"), g.origins)
+            body = (If(guard, body, g.origins), otherwise)
         return For("seq", row.name, row.extent, body, g.origins)
 
-    def columns_inside(self, phase: int) -> tuple[int, int]:
-        """The columns of a phase that lie inside of the array: from the first to before the second;
-        an empty range where that differs from tile to tile, or is not known."""
+    def columns_inside(self, phases: Sequence[int]) -> tuple[int, int]:
+        """The columns that lie inside of the array in all phases: from the first to before the
+        second; an empty range where that differs from tile to tile, or is not known."""
         s = self.step(self.x)
         assert s is not None
         tiles = ceil_div(self.group.sizes[self.x], self.tile.columns)
         size, before = s.size.constant, s.before.constant
         if tiles != ONE or size is None or before is None:
             return 0, 0
-        low = max(0, -(-(before - phase) // s.stride))
-        high = min(self.tile.width, (size - 1 + before - phase) // s.stride + 1)
-        return (low, high) if low < high else (0, 0)
+        low = max(max(0, -(-(before - p) // s.stride)) for p in phases)
+        high = min((size - 1 + before - p) // s.stride + 1 for p in phases)
+        return low, min(high, self.tile.width)
 
     def element(
         self, at: Places, row: Dim, column: Dim, phases: tuple[int, int]
@@ -696,9 +720,6 @@ class _Tiled:
         if self.o:
             here[self.o] = at[self.o] + output
         place = row * self.width + dim(right.name)
-        if wide == 1 and tile.columns >= 2 * LANES and len(self.unrolled(1)) == len(g.reduced):
-            weights, _, values = self.terms(at, g.reduced, [Const(self.first)], place + start)
-            return [*weights, *g.tail(here, values[0], varying)]
         found = self.summed(at, wide, start)
         tail = g.tail(here, Load(self.done, (output, place)), varying)
         return [*found, *(g.loops("seq", [k], tail) if wide > 1 else tail)]
@@ -745,6 +766,7 @@ class _Tiled:
 
         if not axes:
             return [*weights, vector(self.done, values, lets)]
+        self.loops = True
         added = g.loops("red", list(axes.values()), [*weights, vector(self.sums, values, lets)])
         loads = [Load(self.sums, spot) for spot in here]
         return [vector(self.sums, [first] * wide), *added, vector(self.done, loads)]

@@ -1,8 +1,8 @@
 """Build each kernel's source into an object file, once for each symbol.
 
 The object, the LLVM text and the assembly go to the blobs of the compile; the module keeps their
-digests. For a GPU the object is a cubin, the assembly PTX; making them takes none. A kernel whose
-symbol the object cache knows is not compiled again.
+digests. For a GPU the object is a cubin and the assembly PTX; making them takes no GPU. A kernel
+whose symbol the object cache knows is not compiled again.
 
 Teaches: compiling is the slow part of a cold start, and it need happen only once.
 """

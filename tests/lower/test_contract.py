@@ -216,6 +216,17 @@ def test_a_long_line_is_cut_into_blocks() -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_a_stack_of_tiles_may_reach_past_the_last_row() -> None:
+    """37 rows in three stacks of 13: what lies past them is neither computed nor stored."""
+    case = Case(1, 1, 8, 4, (37, 60), (1, 3), (1, 1), (1, 1), (0, 1), (0, 1))
+    module, inputs = built(case)
+    (kernel,) = lowered(module).kernels
+    stacks = [s for s in walk_statements(kernel.body) if isinstance(s, For) and s.axis[0] == "t"]
+    assert [str(s.extent) for s in stacks] == ["13"]
+    wanted, found = both(module, inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(56, 56), (7, 7), (1, 224), (14, 14), (None, 28)])
 @pytest.mark.parametrize("outputs", [1, 4])
 def test_a_tile_covers_its_plane_and_fits(
