@@ -13,6 +13,13 @@ elements an access where every buffer is aligned and a row is a multiple of four
 rows, fits the registers), else one element an access, threads of a warp side by side. So one
 kernel serves every size.
 
+How much a thread does follows one rule: a thread has about four wide loads (64 bytes) in flight.
+
+    rows of a tile's thread     max(1, 4 // arrays)         arrays: those read at a place of each row
+    accesses of a row's thread  max(1, 4 // arrays)         then as many warps as the row needs
+
+On an H200 that was the fastest of five to eight choices for each of four kernels (docs/passes.md).
+
 The meaning stays that of the tree it came from, up to the order of a reduction: `interpret` runs
 both.
 
@@ -61,23 +68,27 @@ __all__ = ["Options", "Scheduled", "schedule"]
 
 SMALL_ROW = 16
 """Elements of a row below which one thread does it alone."""
+ASSUMED_ROW = 1024
+"""Elements of a row of which nothing is known."""
+IN_FLIGHT = 4
+"""Wide loads that a thread has in flight, over all arrays that differ from row to row."""
 REGISTERS = 96
 """Registers of a thread that may hold inputs loaded ahead of their use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What measuring decides.
+    """What measuring decides; 0 leaves it to the rule above.
 
     `threads`: of a block of a pointwise kernel; `rows`: that each of its threads does; `chunks`:
-    wide accesses to a row that a thread of a row kernel holds; `warps`: that share a row (0: as
-    many as `chunks` asks for); `block`: warps of a block where one warp does a row; `stream`:
-    whether results go past the cache.
+    wide accesses to each array of a row that a thread of a row kernel holds; `warps`: that share a
+    row (0: as many as `chunks` asks for); `block`: warps of a block where one warp does a row;
+    `stream`: whether results go past the cache.
     """
 
     threads: int = 256
-    rows: int = 2
-    chunks: int = 8
+    rows: int = 0
+    chunks: int = 0
     warps: int = 0
     block: int = 4
     stream: bool = True
@@ -229,6 +240,11 @@ class _Schedule:
             and buffer in self.modes
         )
 
+    def in_flight(self, loads: Iterable[Load]) -> int:
+        """How many times a thread may make these wide loads before it uses the first."""
+        places = {(load.buffer, load.indices) for load in loads}
+        return max(1, IN_FLIGHT // max(1, len(places)))
+
     def rows_of(self, outer: Sequence[For]) -> Dim:
         return product(loop.extent for loop in outer)
 
@@ -277,7 +293,14 @@ class _Schedule:
             while columns > 1 and columns // 2 >= wanted:
                 columns //= 2
         down = o.threads // columns
-        many = o.rows if not nest.outer else min(o.rows, max(1, self.guess(rows, o.rows) // down))
+        outer = {loop.axis for loop in nest.outer}
+        many = o.rows or self.in_flight(
+            load
+            for load in loads_of(nest.body)
+            if self.along(load.buffer, load.indices, nest.axis, c) and varies(load, outer)
+        )
+        if nest.outer:
+            many = min(many, max(1, self.guess(rows, many) // down))
         by, bx, t, u, e = (self.name(w) for w in ("by", "bx", "t", "u", "e"))
         tile, thread = dim(bx), dim(t)
         if columns != o.threads:
@@ -366,13 +389,13 @@ class _Schedule:
             if key in regs or not self.along(*key, nest.axis, nest.extent):
                 continue
             buffers.append(load.buffer)
-            varies = bool(outer & {s for d in load.indices for s in d.symbols()}) or not outer
-            array = self.registers(load.buffer, many if varies else 0)
+            each_row = varies(load, outer)
+            array = self.registers(load.buffer, many if each_row else 0)
             arrays.append(array)
-            regs[key] = Load(array.name, (dim(u), dim(e)) if varies else (dim(e),))
+            regs[key] = Load(array.name, (dim(u), dim(e)) if each_row else (dim(e),))
             source = Load(load.buffer, put(load.indices, places))
             copy = Store(array.name, regs[key].indices, source, self.origins)
-            (ahead if varies else common).append(self.loop("wide", e, LANES, copy))
+            (ahead if each_row else common).append(self.loop("wide", e, LANES, copy))
 
         stores: list[Stmt] = []
 
@@ -544,10 +567,12 @@ class _Row:
         self.body = body
         self.c = extent
         o = work.options
-        chunks = -(-max(1, work.guess(extent, o.chunks * LANES * WARP)) // (LANES * WARP))
-        enough = (w for w in (1, 2, 4, 8, 16) if w * o.chunks >= chunks)
+        few = o.chunks or work.in_flight(self.own_loads(loops))
+        chunks = -(-max(1, work.guess(extent, ASSUMED_ROW)) // (LANES * WARP))
+        enough = (w for w in (1, 2, 4, 8, 16) if w * few >= chunks)
         self.W = o.warps or next(enough, WARP)
-        self.U = min(o.chunks, -(-chunks // self.W))
+        most = few if o.chunks or self.W < WARP else 2 * few
+        self.U = min(most, -(-chunks // self.W))
         self.R = max(1, o.block) if self.W == 1 and outer else 1
         self.capacity = LANES * WARP * self.W * self.U
         size = work.known(extent)
@@ -564,6 +589,20 @@ class _Row:
         self.lets, self.at = work.decode(outer, self.row)
         self.scratch = {a.name for a in work.kernel.args if a.mode == "scratch"}
         self.parts: dict[str, str] = {}
+
+    def own_loads(self, loops: Sequence[For]) -> list[Load]:
+        """Loads along a row of what differs from row to row, the loops' axes made one; a row that
+        an earlier loop stored stays in registers."""
+        outer = {x.axis for x in self.outer}
+        stored: set[str] = set()
+        found: list[Load] = []
+        for loop in loops:
+            for load in loads_of(loop.body):
+                along = self.work.along_row(load.buffer, load.indices, loop)
+                if along and varies(load, outer) and load.buffer not in stored:
+                    found.append(replace(load, indices=put(load.indices, {loop.axis: dim("j")})))
+            stored |= {s.buffer for s in loop.body if isinstance(s, Store)}
+        return found
 
     def kernel(self) -> Kernel:
         work = self.work
@@ -716,7 +755,7 @@ class _Row:
                     continue
                 first.add(key)
                 buffers.append(load.buffer)
-                if not outer & {s for d in load.indices for s in d.symbols()} and outer:
+                if not varies(load, outer):
                     continue
                 array = work.registers(load.buffer, self.U)
                 head.append(array)
@@ -789,6 +828,12 @@ class _Row:
 
 def less(at: Dim, extent: Dim) -> Expr:
     return Binary("lt", Index(at), Index(extent))
+
+
+def varies(load: Load, outer: Iterable[str]) -> bool:
+    """Whether what is loaded differs from row to row; without outer axes there is one row."""
+    axes = set(outer)
+    return not axes or any(axes & d.symbols() for d in load.indices)
 
 
 def put(indices: Iterable[Dim], places: Mapping[str, Dim]) -> tuple[Dim, ...]:

@@ -28,7 +28,7 @@ _DEFAULT = Options()
 
 @dataclass(frozen=True)
 class MapGpu(Pass):
-    """`map-gpu{threads=256,rows=2,chunks=8,warps=0,block=4,stream=true}`: see `lower.cuda.Options`.
+    """`map-gpu{threads=256,rows=0,chunks=0,warps=0,block=4,stream=true}`: `lower.cuda.Options`.
 
     Does nothing for a CPU.
     """
@@ -47,8 +47,8 @@ class MapGpu(Pass):
 
     def __post_init__(self) -> None:
         for value, least, most, word in (
-            (self.threads, 1, 1024, "threads"), (self.rows, 1, 16, "rows"),
-            (self.chunks, 1, 32, "chunks"), (self.warps, 0, 32, "warps"),
+            (self.threads, 1, 1024, "threads"), (self.rows, 0, 16, "rows"),
+            (self.chunks, 0, 32, "chunks"), (self.warps, 0, 32, "warps"),
             (self.block, 1, 32, "block"),
         ):  # fmt: skip
             if not least <= value <= most:

@@ -105,6 +105,7 @@ def test_a_row_stays_in_registers(compiled: Mapping[str, Any]) -> None:
 def test_the_chain_reads_its_vectors_once_for_two_rows(compiled: Mapping[str, Any]) -> None:
     (ptx,) = one(compiled, "five_op_chain")["ptx"]
     assert ptx.count("ld.global.v4.f32") == 6 and ptx.count("st.global.cs.v4.f32") == 2
+    assert {"%ctaid.x", "%ctaid.y", "%nctaid.y"} <= set(re.findall(r"%n?ctaid\.[xy]", ptx))
 
 
 SCALE = """kernel @k (x: in f32[r,c], s: in f32[c], y: out f32[r,c]) {

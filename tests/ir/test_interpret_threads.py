@@ -155,3 +155,17 @@ def test_threads_need_a_grid() -> None:
     buffers: dict[str, npt.NDArray[Any]] = {"y": np.zeros(2, np.float32)}
     with pytest.raises(KernelError, match="no grid"):
         run_kernel(parse_kernel(text), {"r": 2}, buffers)
+
+
+RACES = {
+    "reversed in place": "store x[63-l-32*b] = load x[l+32*b]",
+    "one writes, all read": "let s = load x[0] if index[l+b] == index[0] { store x[0] = s + 1.0 }",
+    "stored twice": "if index[l] == index[0] { store x[0] = 1.0 }",
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_threads_of_a_grid_share_no_element_that_one_stores(name: str) -> None:
+    text = f"kernel @k (x: inout f32[n]) {{ block b in 2 {{ lane l in 32 {{ {RACES[name]} }} }} }}"
+    with pytest.raises(KernelError, match="one thread stores an element of x that another uses"):
+        run_kernel(parse_kernel(text), {"n": 64}, {"x": np.zeros(64, np.float32)})

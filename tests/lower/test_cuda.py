@@ -161,8 +161,31 @@ TREES = {
         (x: in f32[r,c], y: out f32[r,c], z: out bool[r,c]) { par i in r {
           vec j in c { let v = load x[i,j] + 1.0 store y[i,j] = v store z[i,j] = v < 0.0 }
         } }""",
+    "over its operand": """pointwise
+        (b: in f32[c], x: inout f32[r,c]) { par i in r {
+          vec j in c { store x[i,j] = max(load x[i,j] + load b[j], 0.0) }
+        } }""",
+    "over a flat operand": """pointwise
+        (h: in f16[n], x: inout f16[n]) { par i in n { store x[i] = load x[i] * load h[i] } }""",
+    "over a transposed operand": """pointwise
+        (y: in f32[r,c], x: inout f32[c,r]) { par i in r {
+          vec j in c { store x[j,i] = load x[j,i] + load y[i,j] }
+        } }""",
     "in place": """row
         (x: inout f32[r,c]) { par i in r {
+          acc m: f32 = -inf
+          red j in c { m max= load x[i,j] }
+          vec j in c { store x[i,j] = load x[i,j] - m }
+        } }""",
+    "in place, three loops": """row
+        (r: in f32[a,c], x: inout f32[a,c], y: out f32[a,c]) { par i in a {
+          acc s: f32 = 0
+          red j in c { let h = load x[i,j] + load r[i,j] store x[i,j] = h s += h }
+          vec j in c { store x[i,j] = load x[i,j] - s }
+          vec j in c { store y[i,j] = load x[i,j] * 0.5 }
+        } }""",
+    "in place, of half precision": """thread gpu.reread
+        (x: inout f16[r,c]) { par i in r {
           acc m: f32 = -inf
           red j in c { m max= load x[i,j] }
           vec j in c { store x[i,j] = load x[i,j] - m }
@@ -208,13 +231,59 @@ def test_every_way_equals_its_tree(name: str) -> None:
     head, _, text = TREES[name].partition("\n")
     kind, _, reason = head.partition(" ")
     kernel = parse_kernel(f"kernel @k {text}")
-    others = 20 if name == "columns" else 4
+    others = 20 if name == "columns" else 5
     for last in (8, 20, 33):
         for shift in (False, True):
             for options in (Options(), Options(threads=32, chunks=1, warps=2)):
                 made = check(kernel, sized(kernel, last, others), options, shift=shift)
                 if last > 16:
                     assert (made.kind, made.reason) == (kind, reason or f"gpu.{kind}")
+
+
+def per_thread(text: str, columns: int) -> tuple[int, int]:
+    """(wide accesses of a thread to an array, or rows of its tile; warps of a block)."""
+    kernel = schedule(parse_kernel(f"kernel @k {text}"), {}, {"r": 4096, "c": columns}).kernel
+    loops, _ = kernel.grid()
+    unrolled = {
+        s.extent.evaluate({})
+        for s in walk_statements(kernel.body)
+        if isinstance(s, For) and s.kind == "unroll"
+    }
+    (times,) = unrolled
+    threads = 1
+    for loop in loops:
+        threads *= 1 if loop.kind == "block" else loop.extent.evaluate({})
+    return times, threads // 32
+
+
+@pytest.mark.parametrize(
+    ("columns", "arrays", "wanted"),
+    [(256, 1, (2, 4)), (1024, 1, (4, 2)), (1024, 2, (2, 4)), (1024, 5, (1, 8)),
+     (4096, 1, (4, 8)), (16384, 1, (4, 32)), (100_000, 1, (8, 32))],
+)  # fmt: skip
+def test_a_rows_warps_hold_four_loads_in_flight(
+    columns: int, arrays: int, wanted: tuple[int, int]
+) -> None:
+    names = [f"x{k}" for k in range(arrays)]
+    given = " ".join(f"{n}: in f32[r,c]," for n in names)
+    read = " + ".join(f"load {n}[i,j]" for n in names)
+    text = f"""({given} w: in f32[c], y: out f32[r,c]) {{ par i in r {{
+      acc s: f32 = 0
+      red j in c {{ s += {read} }}
+      vec j in c {{ store y[i,j] = ({read} - s) * load w[j] }}
+    }} }}"""
+    assert per_thread(text, columns) == wanted
+
+
+@pytest.mark.parametrize(("arrays", "rows"), [(1, 4), (2, 2), (3, 1), (5, 1)])
+def test_a_tiles_rows_hold_four_loads_in_flight(arrays: int, rows: int) -> None:
+    names = [f"x{k}" for k in range(arrays)]
+    given = " ".join(f"{n}: in f32[r,c]," for n in names)
+    read = " + ".join(f"load {n}[i,j]" for n in names)
+    text = f"""({given} w: in f32[c], y: out f32[r,c]) {{ par i in r {{
+      vec j in c {{ store y[i,j] = ({read}) * load w[j] }}
+    }} }}"""
+    assert per_thread(text, 4096) == (rows, 8)
 
 
 def test_short_rows_go_to_one_thread() -> None:

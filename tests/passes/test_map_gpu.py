@@ -61,7 +61,7 @@ def test_it_takes_the_place_of_stream_stores() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", ["threads=100", "warps=3", "rows=0", "chunks=64", "block=33", "stream=perhaps"]
+    "options", ["threads=100", "warps=3", "rows=17", "chunks=64", "block=33", "stream=perhaps"]
 )
 def test_wrong_options(options: str) -> None:
     before = "import,bind-dims,infer-shapes,partition-fallback,decompose,fuse,lower-loops"

@@ -8,7 +8,9 @@ Blocks run one after the other. What threads can get wrong is looked for, not as
 * an element of shared memory that another thread wrote, or will overwrite, since the last barrier
   is poison to the reader: what a GPU gives there depends on the day;
 * a barrier that not all threads of a block reach, a wide access that is misaligned or not of four
-  neighbours, and two threads that store to one element in one step are KernelErrors.
+  neighbours, and two threads that store to one element in one step are KernelErrors;
+* so is an element of an argument that one thread of the grid stores and another one loads or
+  stores: nothing orders the two. A kernel that writes over its operand shows there.
 
 Floats are poisoned with NaN, everything else with bytes 0xA5, so a missing barrier shows in the
 results of a run that is compared with anything.
@@ -64,7 +66,8 @@ NOBODY, SEVERAL = -1, -2
 
 @dataclass
 class _Shared:
-    """Shared memory with its last writer and reader of each element since the last barrier."""
+    """Memory that threads share, with the last writer and reader of each element: since the last
+    barrier where it is a block's."""
 
     values: Array
     writer: Lanes
@@ -88,14 +91,22 @@ def run_threads(
     blocks = [loop for loop in loops if loop.kind == "block"]
     inside = [loop for loop in loops if loop.kind != "block"]
     shape = tuple(loop.extent.evaluate(sizes) for loop in inside)
+    written: dict[str, _Shared] = {}
+    for arg in kernel.args:
+        if arg.mode != "in":
+            array = arrays[arg.name]
+            nobody = np.full(array.shape, NOBODY, np.int64)
+            written[arg.name] = _Shared(array, nobody, nobody.copy())
     with np.errstate(all="ignore"):
-        for at in np.ndindex(*(loop.extent.evaluate(sizes) for loop in blocks)):
+        grid = tuple(loop.extent.evaluate(sizes) for loop in blocks)
+        for number, at in enumerate(np.ndindex(*grid)):
             axes: dict[str, int | Lanes] = dict(sizes)
             axes.update(zip((loop.axis for loop in blocks), at, strict=True))
             for k, loop in enumerate(inside):
                 axes[loop.axis] = np.indices(shape)[k].reshape(-1).astype(np.int64)
             threads = int(np.prod(shape))
-            _Block(kernel, arrays, axes, threads, counter, precision).run(body)
+            first = number * threads
+            _Block(kernel, arrays, written, axes, threads, first, counter, precision).run(body)
 
 
 class _Block:
@@ -105,13 +116,17 @@ class _Block:
         self,
         kernel: Kernel,
         arrays: Mapping[str, Array],
+        written: Mapping[str, _Shared],
         axes: dict[str, int | Lanes],
         threads: int,
+        first: int,
         counter: Counter | None,
         precision: Precision,
     ) -> None:
         self.kernel = kernel
         self.arrays = arrays
+        self.written = written
+        self.first = first
         self.axes = axes
         self.threads = np.arange(threads)
         self.everyone: Mask = np.ones(threads, np.bool_)
@@ -313,11 +328,30 @@ class _Block:
             poison(spoiled)
             stored[clash] = spoiled
             shared.writer[chosen] = np.where(clash, SEVERAL, mine)
-        elif self.counter is not None:
+        elif buffer in self.written:
+            self.own(buffer, chosen, mask, store=True)
+        if shared is None and self.counter is not None:
             counts = self.counter.arguments[buffer]
             counts.writes += int(mask.sum())
             counts.written[chosen] = True
         array[chosen] = stored
+
+    def own(self, buffer: str, chosen: tuple[Lanes, ...], mask: Mask, store: bool) -> None:
+        """Note who loads or stores elements of an argument; KernelError where that is a race."""
+        seen = self.written[buffer]
+        mine = self.first + self.threads[mask]
+        for known in (seen.writer, seen.reader) if store else (seen.writer,):
+            there = known[chosen]
+            if ((there != NOBODY) & (there != mine)).any():
+                raise self.error(f"one thread stores an element of {buffer} that another uses")
+        if store:
+            seen.writer[chosen] = mine
+            return
+        there = seen.reader[chosen]
+        reader = np.where((there != NOBODY) & (there != mine), SEVERAL, mine)
+        seen.reader[chosen] = reader
+        twice = seen.reader[chosen] != reader
+        seen.reader[tuple(i[twice] for i in chosen)] = SEVERAL
 
     def load(self, buffer: str, indices: tuple[Dim, ...], mask: Mask) -> Array:
         at = self.place(buffer, indices, mask)
@@ -337,7 +371,9 @@ class _Block:
             for place, thread in zip(zip(*chosen, strict=True), mine, strict=True):
                 known = shared.reader[place]
                 shared.reader[place] = thread if known in (NOBODY, thread) else SEVERAL
-        elif self.counter is not None:
+        elif buffer in self.written:
+            self.own(buffer, chosen, mask, store=False)
+        if shared is None and self.counter is not None:
             counts = self.counter.arguments[buffer]
             counts.reads += int(mask.sum())
             first = ~counts.written[chosen]
