@@ -172,8 +172,8 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "Compile for cuda:ptx, which needs none, or run where a GPU and its driver are.",
     ),
     "target.measure": (
-        "a measurement compares with a CPU's reference, and {target} is no CPU",
-        "Measure with the target cpu; kernels of a GPU are timed by benchmarks.cuda_h200.",
+        "target {target} compiles for a GPU and runs nothing, so there is nothing to measure",
+        "Measure with the target cuda where a GPU is, or with cpu.",
     ),
     "target.packages": (
         "target {target} needs packages for GPUs: {reason}",

@@ -15,7 +15,7 @@ kernel serves every size.
 
 How much a thread does follows one rule: a thread has about four wide loads (64 bytes) in flight.
 
-    rows of a tile's thread     max(1, 4 // arrays)         arrays: those read at a place of each row
+    rows of a tile's thread     max(1, 4 // arrays)         arrays: those that differ by row
     accesses of a row's thread  max(1, 4 // arrays)         then as many warps as the row needs
 
 On an H200 that was the fastest of five to eight choices for each of four kernels (docs/passes.md).

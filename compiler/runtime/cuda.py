@@ -51,6 +51,7 @@ __all__ = [
 
 BINDINGS: Final = 16
 SCRATCH_ALIGNMENT: Final = 256
+POISON: Final = 0xFF
 Value = Array | DeviceArray
 
 
@@ -465,6 +466,11 @@ class CudaCall(Call):
         for step in self._steps_on_gpu:
             step()
 
+    def poison(self) -> None:
+        """Fill the results with 0xFF, NaN in every float: what a run does not write shows."""
+        for array in self.on_gpu.values():
+            array.fill(POISON)
+
     def fetch(self) -> dict[str, Array]:
         """The results on the host, when all that was queued is done."""
         self.device.synchronize()
@@ -491,13 +497,4 @@ class CudaCall(Call):
 
     def milliseconds(self, repetitions: int) -> list[float]:
         """Times of whole runs, queued one behind the other, by events in the queue."""
-        marks = [Event(self.device) for _ in range(2 * repetitions)]
-        for start, end in zip(marks[::2], marks[1::2], strict=True):
-            start.record()
-            self.launch()
-            end.record()
-        self.device.synchronize()
-        return [
-            end.milliseconds_since(start)
-            for start, end in zip(marks[::2], marks[1::2], strict=True)
-        ]
+        return self.device.times(self.launch, repetitions)

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from compiler.ir.types import Array
 from compiler.runtime.native import NativeError
 
-__all__ = ["CudaError", "Device", "DeviceArray", "Event", "Function", "NoDevice"]
+__all__ = ["CudaError", "Device", "DeviceArray", "Driver", "Event", "Function", "NoDevice"]
 
 _MAJOR, _MINOR, _PROCESSORS, _L2 = 75, 76, 16, 38
 _WORD, _HANDLE, _SIZE = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
@@ -33,6 +33,18 @@ class CudaError(NativeError):
 
 class NoDevice(CudaError):
     """There is no driver, or no GPU answers it; the text says which."""
+
+
+class Driver(Protocol):
+    """What a device asks of its driver: calls by name. A test brings one of its own."""
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Raises CudaError where the driver refuses."""
+        ...
+
+    def quiet(self, name: str, *arguments: object) -> None:
+        """A call whose failure nobody can help."""
+        ...
 
 
 class _Driver:
@@ -57,6 +69,9 @@ class _Driver:
         status: int = getattr(self.library, name)(*arguments)
         if status:
             raise CudaError(f"{name}: {self.reason(status)}")
+
+    def quiet(self, name: str, *arguments: object) -> None:
+        getattr(self.library, name)(*arguments)
 
 
 _driver: _Driver | None = None
@@ -152,7 +167,7 @@ class Device:
 
     _open: dict[int, Device] = {}  # noqa: RUF012
 
-    def __init__(self, driver: _Driver, index: int) -> None:
+    def __init__(self, driver: Driver, index: int) -> None:
         self._driver = driver
         self.index = index
         handle = ctypes.c_int()
@@ -199,8 +214,8 @@ class Device:
 
     def quiet(self, name: str, *arguments: object) -> None:
         """A call at the end of something's life, which the driver may have survived."""
-        self._driver.library.cuCtxSetCurrent(self._context)
-        getattr(self._driver.library, name)(*arguments)
+        self._driver.quiet("cuCtxSetCurrent", self._context)
+        self._driver.quiet(name, *arguments)
 
     # ---- memory
 
@@ -256,6 +271,18 @@ class Device:
     def synchronize(self) -> None:
         """Wait until all queued work is done. CudaError for what went wrong in it."""
         self.call("cuStreamSynchronize", self.stream)
+
+    def times(self, work: Callable[[], object], count: int) -> list[float]:
+        """Milliseconds of `count` runs of work that is queued, by events between them. The runs
+        are queued one behind the other, so what the host takes to queue them does not count."""
+        marks = [Event(self) for _ in range(2 * count)]
+        for start, end in zip(marks[::2], marks[1::2], strict=True):
+            start.record()
+            work()
+            end.record()
+        self.synchronize()
+        pairs = zip(marks[::2], marks[1::2], strict=True)
+        return [end.milliseconds_since(start) for start, end in pairs]
 
 
 class _Memory:

@@ -156,7 +156,7 @@ def test_lines_lead_to_statements() -> None:
     emitted = emit_cuda_kernel(kernel, "k")
     assert {m.line for m in emitted.lines} <= set(range(1, emitted.text.count("\n") + 1))
     loads = [m.path for m in emitted.lines if "load4(x" in emitted.text.splitlines()[m.line - 1]]
-    assert len(loads) == 2 and len(set(loads)) == 1, "two rows, one statement"
+    assert len(loads) == 4 and len(set(loads)) == 1, "four rows, one statement"
 
 
 PAIRS = """kernel @k (x: in f32[n], y: out f32[n]) {

@@ -7,14 +7,22 @@ table in memory as a kernel does. So everything of the engine but the GPU itself
 
 import ctypes
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from compiler.driver import make_parts
+from compiler.frontend.load import load
 from compiler.ir.interpret.loops import run_kernel
 from compiler.ir.loops import Kernel
+from compiler.key import Key
+from compiler.passes.base import Built, Context
+from compiler.pipeline import for_target, parse_pipeline, run_pipeline
+from compiler.runtime.artifact import Parts
 from compiler.runtime.cuda_driver import CudaError, Device
+from compiler.trace import Trace
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -173,12 +181,29 @@ class FakeDriver:
     def __init__(self, library: FakeLibrary) -> None:
         self.library = library
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         status = getattr(self.library, name)(*arguments)
         if status:
             raise CudaError(f"{name}: status {status}")
 
+    def quiet(self, name: str, *arguments: object) -> None:
+        getattr(self.library, name)(*arguments)
+
 
 def fake_device(library: FakeLibrary) -> Device:
-    driver: Any = FakeDriver(library)
-    return Device(driver, 0)
+    return Device(FakeDriver(library), 0)
+
+
+def parts_of(
+    model: Path | bytes, pipeline: str = "default", sizes: Mapping[str, int] | None = None
+) -> tuple[Parts, FakeLibrary]:
+    """An engine's parts for a GPU, with loop trees in the place of machine code; and the library
+    that runs them."""
+    passes = for_target(parse_pipeline(pipeline), "cuda:ptx")
+    context = Context(target="cuda:ptx", model=load(model), sizes=dict(sizes or {}))
+    records = run_pipeline(passes[:-1], context)
+    module = records[-1].after
+    trees = {s.symbol: module.kernel(s.kernel) for s in module.sources}
+    context.built.update({s: Built(s, s.encode(), "", "") for s in trees})
+    trace = Trace("model", "", "cuda:ptx", "default", records)
+    return make_parts(trace, context, Key(())), FakeLibrary(trees)

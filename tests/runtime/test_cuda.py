@@ -11,21 +11,15 @@ import numpy.typing as npt
 import pytest
 
 import compiler
-from compiler.driver import make_parts
 from compiler.errors import TargetError
-from compiler.frontend.load import load
 from compiler.ir.binding import InputError
-from compiler.key import Key
-from compiler.passes.base import Built, Context
-from compiler.pipeline import for_target, parse_pipeline, run_pipeline
 from compiler.runtime import cuda_driver
 from compiler.runtime.artifact import Parts, WrongMachine
 from compiler.runtime.binding import OutputError
 from compiler.runtime.cuda import CudaEngine, DeviceArray, NoDevice, as_capability
 from compiler.runtime.engine import Engine
-from compiler.trace import Trace
 from sample_models import sample
-from tests.runtime.fake_gpu import FakeLibrary, fake_device
+from tests.runtime.fake_gpu import FakeLibrary, fake_device, parts_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,14 +27,7 @@ Floats = npt.NDArray[np.float32]
 @cache
 def made(name: str, pipeline: str = "default") -> tuple[Parts, FakeLibrary]:
     """The parts of a sample for a GPU, with the loop trees in the place of their machine code."""
-    passes = for_target(parse_pipeline(pipeline), "cuda:ptx")
-    context = Context(target="cuda:ptx", model=load(sample(name).path))
-    records = run_pipeline(passes[:-1], context)
-    module = records[-1].after
-    trees = {s.symbol: module.kernel(s.kernel) for s in module.sources}
-    context.built.update({s: Built(s, s.encode(), "", "") for s in trees})
-    trace = Trace(name, "", "cuda:ptx", "default", records)
-    return make_parts(trace, context, Key(())), FakeLibrary(trees)
+    return parts_of(sample(name).path, pipeline)
 
 
 def engine(name: str, pipeline: str = "default") -> CudaEngine:
