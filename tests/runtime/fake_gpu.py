@@ -43,6 +43,11 @@ class FakeLibrary:
         self.clock = 0.0
         self.freed = 0
 
+    def add(self, name: str, kernel: Kernel) -> None:
+        if name not in self.kernels:
+            self.kernels[name] = kernel
+            self.names.append(name)
+
     # ---- the device
 
     def cuDeviceGet(self, out: Any, index: int) -> int:
