@@ -62,7 +62,7 @@ class Case:
 
 
 def collect(kinds: Sequence[str] = KINDS) -> dict[str, Case]:
-    """All tests of some kinds, by `kind/name`, in order; their random inputs are those of seed 0."""
+    """All tests of some kinds, by `kind/name`, in order; random inputs are those of seed 0."""
     found: dict[str, Case] = {}
     for kind in kinds:
         with warnings.catch_warnings():

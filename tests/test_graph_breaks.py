@@ -308,11 +308,11 @@ def test_convolutions_between_kernels(check) -> None:
 
 
 def test_an_error_of_the_library_names_the_value_and_the_engine_lives_on() -> None:
-    nodes = [node("Gather", ["x", "i"], ["g"]), node("Exp", ["g"], ["y"])]
+    nodes = [node("GatherND", ["x", "i"], ["g"]), node("Exp", ["g"], ["y"])]
     engine = compiler.compile(
-        data(model(nodes, [info("x", ["n"]), integer("i", ["m"])], ["y"]))
+        data(model(nodes, [info("x", ["n"]), integer("i", ["m", 1])], ["y"]))
     ).engine
     x = np.zeros(3, np.float32)
     with pytest.raises(LibraryError, match="%g"):
-        engine.run({"x": x, "i": np.array([7])})
-    assert engine.run({"x": x, "i": np.array([2, 0])})["y"].tolist() == [1, 1]
+        engine.run({"x": x, "i": np.array([[7]])})
+    assert engine.run({"x": x, "i": np.array([[2], [0]])})["y"].tolist() == [1, 1]

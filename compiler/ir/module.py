@@ -64,6 +64,14 @@ class Module:
     plan: Plan | None = None
     sources: tuple[Source, ...] = ()
 
+    @property
+    def data_symbols(self) -> frozenset[str]:
+        """Symbols that no input carries: sizes that only the data of a run tell."""
+        if not self.dims:
+            return frozenset()
+        given = {name for v in self.graph.inputs for name in v.type.symbols()}
+        return frozenset(s.name for s in self.dims if s.name not in given)
+
     def param(self, name: str) -> Param:
         for p in self.params:
             if p.name == name:

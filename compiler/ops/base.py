@@ -46,7 +46,7 @@ class NodeView:
     `types`: of the inputs, None where absent. `known(k)`: the elements of input k as dimensions,
     where known; asking notes the guards they rest on. `constant(k)`: its array, where known.
     `attribute_array(name)`: the array behind a tensor attribute. `guards` collects what an
-    inference rests on.
+    inference rests on. `data`: symbols of sizes that only the data of a run tell.
     """
 
     op: Op
@@ -56,6 +56,7 @@ class NodeView:
     constant: Callable[[int], Array | None]
     attribute_array: Callable[[str], Array | None] = no_array
     guards: list[Guard] = field(default_factory=list[Guard])
+    data: frozenset[str] = frozenset()
 
     @property
     def position(self) -> Origin:

@@ -89,7 +89,7 @@ def gather(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
             if not nonnegative(at):
                 v.guards.append(Guard(ZERO, "<=", at, v.position, "guard.gather"))
             return (b.reshape(sliced(b, x, {axis: (at, ONE, 1)}), result.dims),)
-    require_some(v, extent)
+    require_some(v, extent, indices.type.numel)
     return (b.gather(x, indices, axis),)
 
 
@@ -119,8 +119,7 @@ def gather_elements(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     axis = normal_axis(v.op.int("axis", 0), x.type.rank)
     _same_rank(x, indices)
     _within_extents(b, x, indices, axis)
-    if indices.type.numel != ZERO:
-        require_some(v, x.type.dims[axis])
+    require_some(v, x.type.dims[axis], indices.type.numel)
     return (b.gather_elements(x, indices, axis),)
 
 
@@ -137,8 +136,7 @@ def scatter_elements(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     for d, n in zip(indices.type.dims, updates.type.dims, strict=True):
         b.ensure_same(d, n, "guard.gather")
     _within_extents(b, x, indices, axis)
-    if indices.type.numel != ZERO:
-        require_some(v, x.type.dims[axis])
+    require_some(v, x.type.dims[axis], indices.type.numel)
     return (b.scatter_elements(x, indices, updates, axis),)
 
 

@@ -52,12 +52,17 @@ def require_one_dtype(first: Value, *rest: Value) -> None:
             )
 
 
-def require_some(v: NodeView, extent: Dim) -> None:
-    """Require that an extent is not 0: Unsupported where it is, a guard where it may be."""
+def require_some(v: NodeView, extent: Dim, looks: Dim = ONE) -> None:
+    """Require that an axis that is looked up `looks` times is not empty, unless nobody looks.
+
+    `looks <= looks * extent`. Unsupported where that is wrong, a guard where it may be.
+    """
+    if looks == ZERO:
+        return
     if extent == ZERO:
         raise Unsupported("break.empty")
     if extent.constant is None:
-        v.guards.append(Guard(ONE, "<=", extent, v.position, "guard.empty"))
+        v.guards.append(Guard(looks, "<=", looks * extent, v.position, "guard.empty"))
 
 
 # ---- axes --------------------------------------------------------------------------------------

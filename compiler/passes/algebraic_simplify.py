@@ -28,6 +28,7 @@ from compiler.ir.types import DType
 
 from .base import Pass, Refusal, Rewrite, View
 from .fold_constants import leaf
+from .nodes import holds_zero_or_one
 
 SMALL = 4096
 """Elements of the largest constant that is looked at for being all alike."""
@@ -117,8 +118,8 @@ class AlgebraicSimplify(Pass):
 
 
 def _is(op: Op, source: str, formula: str, view: View) -> Rewrite | None:
-    """The result is an existing value, if that has the result's type."""
-    if view.type(source) != op.type:
+    """The result is an existing value, if that has the result's type, and its very bytes."""
+    if view.type(source) != op.type or not holds_zero_or_one(source, view):
         return None
     told = parameters(op=op.kind, rule=formula, source=source)
     return Rewrite("identity", "algebraic-simplify.same", told, (), ((op.key, source),))

@@ -30,6 +30,7 @@ from compiler.ops.views import node_view, operator_name
 
 from .base import Pass, Refusal, Rewrite, View, adopt_names
 from .fold_constants import leaf
+from .nodes import holds_zero_or_one
 
 RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 COMMUTATIVE = frozenset({"add", "and", "max", "min", "mul", "or", "xor"})
@@ -172,6 +173,8 @@ def _twice(op: Op, view: View) -> Rewrite | None:
         return None
     if inner.kind == op.kind:
         source = inner.operands[0]
+        if not holds_zero_or_one(source, view):
+            return None
         told = parameters(op=op.kind, source=source)
         return Rewrite("twice", "canonicalise.twice", told, (), ((op.key, source),))
     if op.function == "not" and inner.family == "compare":
