@@ -322,11 +322,15 @@ def fork_reduce() -> onnx.ModelProto:
 
 
 def dirty() -> onnx.ModelProto:
-    """y = batchnorm((2 sigmoid(x + b)) / 4 W + c), with bait for every clean-up pass."""
+    """y = batchnorm((2 sigmoid(x + b) + 0) / 4 W + b), with bait for every clean-up pass.
+
+    Some of the bait must stay: x + 0 is not x, [1, 8] is not [8], and in strict numerics exp(0) is
+    not run ahead.
+    """
     w = Writer(8)
     two = w.weight(2)
     bias = vector(w.random, 8)
-    once = w.op("Mul", w.op("Div", two, two), "x")
+    once = w.op("Mul", w.op("Exp", w.op("Sub", two, two)), "x")
     turned = w.op("Transpose", w.op("Transpose", once, perm=[1, 0]), perm=[1, 0])
     left = w.op("Sigmoid", w.op("Add", w.weight(bias), turned))
     right = w.op("Sigmoid", w.op("Add", turned, w.weight(bias)))
@@ -339,8 +343,8 @@ def dirty() -> onnx.ModelProto:
     flat = w.op("Reshape", w.op("Reshape", both, w.weight([-1, 4], np.int64)), shape)
     same = w.op("Dropout", w.op("Identity", w.op("Flatten", flat, axis=1)))
     same = w.op("Neg", w.op("Neg", w.op("Sub", same, w.weight(0))))
-    quarter = w.op("Div", same, w.weight(4))
-    product = w.op("Gemm", quarter, w.weight(matrix(w.random, 8, 8)), w.weight(vector(w.random, 8)))
+    quarter = w.op("Div", w.op("Add", same, w.weight(0)), w.weight(4))
+    product = w.op("Gemm", quarter, w.weight(matrix(w.random, 8, 8)), w.weight(bias[None]))
     normal = w.batchnorm(product, 8)
     w.op("Pow", w.op("Max", normal, normal), w.weight(1), out="y")
     return w.model("dirty", {"x": ["rows", 8]}, {"y": ["rows", 8]})

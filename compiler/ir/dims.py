@@ -304,3 +304,10 @@ class Guard:
 
     def symbols(self) -> frozenset[str]:
         return self.left.symbols() | self.right.symbols()
+
+    def __str__(self) -> str:
+        """The condition with nothing subtracted: `256 <= s` for `256-s <= 0`."""
+        difference = (self.left - self.right).terms
+        left, right = (Dim(tuple((m, abs(c)) for m, c in difference if sign * c > 0))
+                       for sign in (1, -1))  # fmt: skip
+        return f"{left} {self.relation} {right}"

@@ -43,7 +43,9 @@ class OrderSteps(Pass):
         order = schedule(module.graph, sizes)
         after = peak(module.graph, order, sizes)
         if after >= before:
-            return Result(module)
+            told = parameters(before=before, after=after)
+            event = Event("order", module.graph.ops[0].key, (), "order.kept", told)
+            return Result(module, (event,) if len(module.graph.ops) > 1 else ())
         edit = Ops(order=tuple(op.key for op in order))
         values = parameters(before=before, after=after)
         event = Event("order", module.graph.ops[0].key, (edit,), "order.done", values)

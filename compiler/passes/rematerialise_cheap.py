@@ -56,7 +56,8 @@ class RematerialiseCheap(Pass):
                 continue
             told = parameters(value=candidate.op.key, groups=len(candidate.readers),
                               saved=candidate.saved, paid=candidate.paid)  # fmt: skip
-            events.append(Event("rematerialise", candidate.op.key, (), f"{MESSAGE}.gain", told))
+            message = "rematerialise-cheap.gain"
+            events.append(Event("rematerialise", candidate.op.key, (), message, told))
         if not chosen:
             return Result(module, tuple(events))
         context.names.reserve(module.graph.types())
@@ -68,17 +69,15 @@ class RematerialiseCheap(Pass):
             told = parameters(value=candidate.op.key, groups=len(candidate.readers),
                               saved=candidate.saved - candidate.paid)  # fmt: skip
             made.append(
-                Event("rematerialise", candidate.op.key, (edit,), f"{MESSAGE}.done", told)
+                Event("rematerialise", candidate.op.key, (edit,), "rematerialise-cheap.done", told)
             )
         before, after = _bytes(outcome), _bytes(_search(state, context))
         if after >= before:
             told = parameters(values=len(chosen), before=before, after=after)
-            event = Event("rematerialise", chosen[0].op.key, (), f"{MESSAGE}.nothing", told)
+            message = "rematerialise-cheap.nothing"
+            event = Event("rematerialise", chosen[0].op.key, (), message, told)
             return Result(module, (*events, event))
         return Result(state, (*events, *made))
-
-
-MESSAGE = RematerialiseCheap.name
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,22 @@ def test_float64() -> None:
     np.testing.assert_allclose(found.outputs["y"], right, rtol=1e-15)
 
 
+def test_a_constant_of_shape_without_a_value_is_float64_too() -> None:
+    proto = model(
+        [node("ConstantOfShape", ["n"], ["z"]), node("Add", ["z", "x"], ["y"])],
+        [info("x", [2])], [info("y", [2])], {"n": np.array([2])},
+    )  # fmt: skip
+    assert run(proto, {"x": np.ones(2, np.float32)}, "float64")[0].dtype == np.float64
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_global_max_pool_keeps_batch_and_channels(rank: int) -> None:
+    x = random(2, 3, *(4, 5, 6)[: rank - 2])
+    proto = model([node("GlobalMaxPool", ["x"], ["y"])], [info("x", x.shape)], ["y"])
+    (y,) = run(proto, {"x": x})
+    assert np.array_equal(y, x.reshape(2, 3, -1).max(axis=2).reshape(2, 3, *[1] * (rank - 2)))
+
+
 def test_float64_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(proto: ModelProto) -> ModelProto:
         raise TypeError("not in float64")

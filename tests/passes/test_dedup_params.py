@@ -49,6 +49,18 @@ def test_the_same_bytes_in_another_shape_or_type_are_another_weight() -> None:
     assert [p.name for p in after.params] == ["u", "w", "k"] and len(events) == 1
 
 
+def test_a_weight_that_has_another_axis_of_extent_1_is_named() -> None:
+    context = Context()
+    u = np.arange(4, dtype=np.float32)
+    weights = {"u": u, "k": -u, "v": u[None], "w": u[:, None] + 1}
+    before = module(BODY.replace("@v : f32[4]", "@k : f32[4]"), context, weights)
+    after, (event,) = run(DedupParams(), before, context)
+    assert after is before and event.message == "dedup-params.shape"
+    assert dict(event.parameters) == {
+        "weight": "v", "kept": "u", "shape": "[1,4]", "other": "[4]",
+    }  # fmt: skip
+
+
 def test_attributes_and_regions_refer_to_it_too() -> None:
     context = Context()
     one = np.ones((1,), np.float32)

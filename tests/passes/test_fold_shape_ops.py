@@ -76,6 +76,22 @@ def test_what_is_not_compiled_or_not_known_stays():
     assert after is before and not events
 
 
+def test_a_list_of_symbolic_length_is_not_written_down() -> None:
+    context = Context()
+    before = module(
+        """(%x: f32[s,6]) -> (%r) {
+             %z = const i64(0) : i64[]
+             %n = dims {values=[s]} : i64[]
+             %o = const i64(1) : i64[]
+             %r = onnx.Range %z, %n, %o : i64[s]
+           }""",
+        context, head="dims(s)",
+    )  # fmt: skip
+    after, (event,) = run(FoldShapeOps(), before, context)
+    assert after is before and event.message == "fold-shape-ops.length"
+    assert dict(event.parameters)["count"] == "s"
+
+
 def test_tensor_ops_on_dims_fold_too():
     context = Context()
     before = module(

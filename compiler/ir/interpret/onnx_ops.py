@@ -9,6 +9,7 @@
     Shape                 an `end` below minus the rank is clipped to 0
     Loop                  scalars that it collects become a vector; no condition means true
     GatherElements        indices may reach less far than the data along every axis
+    GlobalMaxPool         over all axes behind the channels, not two axes counted from the rank
     DequantizeLinear      before opset 19 it is missing
 
 The evaluator finds a class by its name, for every opset; where the opsets differ, the class looks
@@ -294,6 +295,13 @@ class GatherElements(OpRun):
         return (np.take_along_axis(x[corner], np.where(whole < 0, whole + x.shape[at], whole), at),)
 
 
+class GlobalMaxPool(OpRun):
+    """GlobalMaxPool 1, 22: [N, C, …] to [N, C, 1, …]."""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
 class DequantizeLinear(OpRun):
     """DequantizeLinear 10, 13: (x - zero point) * scale, per tensor or along `axis` (since 13)."""
 
@@ -312,7 +320,7 @@ class DequantizeLinear(OpRun):
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
-    Shape, Loop, GatherElements,
+    Shape, Loop, GatherElements, GlobalMaxPool,
 )  # fmt: skip
 
 
