@@ -50,7 +50,9 @@ class _Sweep(Pass):
 
     def rewrite(self, op: Op, view: View) -> Rewrite | Refusal | None:
         known = self.known.get(op.key)
-        if known is None or op.kind in LEAVES or not known_is_better(op):
+        if known is None or op.kind in LEAVES:
+            return None
+        if not known_is_better(op, known, view.module.data_symbols):
             return None
         origins = op.origins.union(
             *(p.origins for n in op.operands if n in self.known if (p := view.producer(n)))
