@@ -42,10 +42,12 @@ class OrderSteps(Pass):
         before = peak(module.graph, module.graph.ops, sizes)
         order = schedule(module.graph, sizes)
         after = peak(module.graph, order, sizes)
+        if after >= before and len(order) < 2:
+            return Result(module)
         if after >= before:
             told = parameters(before=before, after=after)
             event = Event("order", module.graph.ops[0].key, (), "order.kept", told)
-            return Result(module, (event,) if len(module.graph.ops) > 1 else ())
+            return Result(module, (event,))
         edit = Ops(order=tuple(op.key for op in order))
         values = parameters(before=before, after=after)
         event = Event("order", module.graph.ops[0].key, (edit,), "order.done", values)
