@@ -19,8 +19,8 @@ poisoned outputs; then timed at its own sizes. Matrix products run on the host: 
 there too.
 
 `--measure` runs `python -m compiler measure NAME --target cuda` of three samples as a user does, in
-processes of their own, which compile there (numba-cuda); `--packages FOLDER` names packages for a
-second try.
+processes of their own, which compile there (numba-cuda); each `--packages FOLDER` names packages
+for one more try where that fails.
 
 HBM bytes need the wheels of cupti-python, nvidia-cuda-cupti (13.4 or newer) and pyelftools for the
 Python there, installed apart, for example
@@ -482,11 +482,10 @@ def run_sample(entry: Mapping[str, Any], folder: Path, device: Any) -> dict[str,
     }  # fmt: skip
 
 
-def measured_by(command: Sequence[str], packages: Path | None) -> dict[str, Any]:
+def measured_by(command: Sequence[str], packages: Sequence[Path]) -> dict[str, Any]:
     """What `python -m compiler measure …` says here; with packages in front where it fails."""
-    tries = [""] if packages is None else ["", str(packages)]
     found: dict[str, Any] = {}
-    for extra in tries:
+    for extra in ("", *map(str, packages)):
         path = os.pathsep.join(p for p in (extra, os.environ.get("PYTHONPATH", "")) if p)
         start = time.perf_counter()
         done = subprocess.run(
@@ -494,7 +493,7 @@ def measured_by(command: Sequence[str], packages: Path | None) -> dict[str, Any]
             cwd=ROOT, capture_output=True, text=True, timeout=180,
         )  # fmt: skip
         found = {
-            "command": " ".join(command), "code": done.returncode, "packages": bool(extra),
+            "command": " ".join(command), "code": done.returncode, "packages": extra,
             "seconds": round(time.perf_counter() - start, 1),
         }  # fmt: skip
         if done.returncode == 0:
@@ -587,7 +586,7 @@ def run(
     path: Path,
     cases: Sequence[Case] = CASES,
     commands: Sequence[Sequence[str]] = (),
-    packages: Path | None = None,
+    packages: Sequence[Path] = (),
 ) -> int:
     """Check, time and count; write JSON, print tables. 1 where a result is wrong."""
     from compiler.measure.gpu import open_counters
@@ -657,7 +656,10 @@ def main() -> int:
     ran.add_argument("--json", type=Path, default=default, metavar="PATH")
     ran.add_argument("--case", action="append", default=[], choices=[c.name for c in CASES])
     ran.add_argument("--measure", action="store_true", help="`measure --target cuda` too")
-    ran.add_argument("--packages", type=Path, help="in front of the others where that fails")
+    ran.add_argument(
+        "--packages", type=Path, action="append", default=[], metavar="FOLDER",
+        help="in front of the others where that fails",
+    )  # fmt: skip
     args = parser.parse_args()
     if args.command == "build":
         args.folder.mkdir(parents=True, exist_ok=True)
