@@ -18,7 +18,8 @@ How much a thread does follows one rule: a thread has about four wide loads (64 
     rows of a tile's thread     max(1, 4 // arrays)         arrays: those that differ by row
     accesses of a row's thread  max(1, 4 // arrays)         then as many warps as the row needs
 
-On an H200 that was the fastest of five to eight choices for each of four kernels (docs/passes.md).
+On an H200 that was the fastest of five to eight choices for each of four kernels
+(benchmarks/recorded/).
 
 The meaning stays that of the tree it came from, up to the order of a reduction: `interpret` runs
 both.
