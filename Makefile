@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test bench samples clean chromium gpu
+.PHONY: help run test conformance bench samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -24,8 +24,11 @@ test: $(VENV)/.installed-test chromium ## Install the test tools, check style an
 	$(BIN)/pyright
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed-test ## Compare with ONNX Runtime, side by side in one run
+bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks
+
+conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
+	@$(BIN)/python -m conformance
 
 samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
 	@$(BIN)/python -m sample_models.generate
@@ -59,6 +62,12 @@ $(VENV)/.installed-test: requirements-test.txt requirements-gpu.txt $(VENV)/.ins
 	@echo "Installing requirements-test.txt and requirements-gpu.txt into $(VENV) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		-r requirements.txt -r requirements-test.txt -r requirements-gpu.txt
+	touch $@
+
+$(VENV)/.installed-bench: requirements-bench.txt $(VENV)/.installed-test
+	@echo "Installing requirements-bench.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-bench.txt
 	touch $@
 
 $(VENV)/.installed-gpu: requirements-gpu.txt $(VENV)/.installed
