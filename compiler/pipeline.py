@@ -21,6 +21,7 @@ from compiler.passes.algebraic_simplify import AlgebraicSimplify
 from compiler.passes.base import Context, Option, Pass, PassError
 from compiler.passes.bind_dims import BindDims
 from compiler.passes.build import Build
+from compiler.passes.cancel_permutes import CancelPermutes
 from compiler.passes.canonicalise import Canonicalise
 from compiler.passes.collapse_axes import CollapseAxes
 from compiler.passes.cse import Cse
@@ -47,7 +48,7 @@ from compiler.trace import PassRecord
 
 PASSES: tuple[type[Pass], ...] = (
     Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, FoldBatchnorm,
-    DedupParams, Canonicalise, AlgebraicSimplify, RemoveNoops, Cse, Dce, Decompose,
+    DedupParams, Canonicalise, AlgebraicSimplify, CancelPermutes, RemoveNoops, Cse, Dce, Decompose,
     RematerialiseCheap, Fuse, LowerLoops, CollapseAxes, OrderSteps, Inplace, StreamStores,
     MapGpu, PlanMemory, Emit, Build,
 )  # fmt: skip
@@ -58,8 +59,8 @@ Pipeline = tuple[Pass, ...]
 DEFAULT: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldConstants(), FoldShapeOps(),
     FoldBatchnorm(), DedupParams(), Canonicalise(), RemoveNoops(), Cse(), Dce(), Decompose(),
-    FoldConstants(), Canonicalise(), AlgebraicSimplify(), RemoveNoops(), Cse(), Dce(),
-    RematerialiseCheap(), Fuse(), LowerLoops(), CollapseAxes(), OrderSteps(), Inplace(),
+    FoldConstants(), Canonicalise(), AlgebraicSimplify(), CancelPermutes(), RemoveNoops(), Cse(),
+    Dce(), RematerialiseCheap(), Fuse(), LowerLoops(), CollapseAxes(), OrderSteps(), Inplace(),
     StreamStores(), PlanMemory(), Emit(), Build(),
 )  # fmt: skip
 

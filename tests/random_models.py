@@ -435,7 +435,8 @@ TENSOR = (
 )  # fmt: skip
 """Optional passes that may stand anywhere after infer-shapes and before fuse, again and again."""
 DECOMPOSED = (
-    *TENSOR, "algebraic-simplify", "algebraic-simplify{reassoc=true}", "rematerialise-cheap"
+    *TENSOR, "algebraic-simplify", "algebraic-simplify{reassoc=true}", "cancel-permutes",
+    "rematerialise-cheap",
 )
 """Those that may stand between decompose and fuse."""
 LOOPS = ("collapse-axes", "stream-stores", "order-steps", "inplace")

@@ -45,6 +45,7 @@ TABLE = (
     Row("dedup-params", "dirty", "dirty", "dedup-params.shape"),
     Row("canonicalise", "dirty", "mlp_gelu", "canonicalise.division.inexact"),
     Row("algebraic-simplify", "attention_block", "dirty", "algebraic-simplify.zero"),
+    Row("cancel-permutes", "attention_block", "attention_block", "cancel-permutes.strict", "strict"),
     Row("remove-noops", "dirty", "tiny_gpt", "remove-noops.sizes"),
     Row("cse", "dirty", "lstm_cell", "cse.attributes"),
     Row("dce", "dirty", "lstm_cell", "dce.output"),
