@@ -145,6 +145,7 @@ def test_a_report_of_a_gpu(library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
         return made
 
     monkeypatch.setattr(gpu, "open_counters", lambda: (counters, ""))
+    monkeypatch.setattr(gpu, "MOST_HBM_RUNS", 3)
     found = json.loads(json.dumps(on_gpu().to_json(), allow_nan=False))
     assert found["target"] == "cuda" and found["launches"] == {"op_by_op": 5, "fused": 1}
     n, row = 4 * 6 * 20, 4 * 20
