@@ -31,6 +31,7 @@ def conditions(threads: int, repetitions: int) -> dict[str, Json]:
     notes = {
         "process": "one for all contestants, on two CPUs",
         "order": "random in every round",
+        "arrays": "aligned to 64 bytes",
         "outputs": "preallocated; ONNX Runtime by I/O binding; torch.compile copies into them "
         "inside the compiled function; NumPy by out=",
         "torch.compile": "default mode, dynamic=False, fullgraph=True, the ONNX nodes as torch ops",

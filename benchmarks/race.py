@@ -25,6 +25,7 @@ from compiler.frontend.reference import reference
 from compiler.measure.accuracy import compare_all
 from compiler.measure.inputs import made_inputs
 from compiler.measure.timing import Latency
+from compiler.runtime.addresses import aligned_empty
 
 ERROR = 1e-5
 """The largest error, relative to the norm of the float64 reference, with which one may race."""
@@ -97,7 +98,7 @@ def race(
     """
     fused = compiler.compile(model, threads=threads, sizes=sizes)
     plain = compiler.compile(model, pipeline="op-by-op", threads=threads)
-    inputs = made_inputs(fused, sizes, 0)
+    inputs = {n: aligned(x) for n, x in made_inputs(fused, sizes, 0).items()}
     wanted = reference(load(model), inputs).outputs
     makers: dict[str, Callable[[Arrays], Call]] = {
         "op by op": lambda outs: plain.engine.bind(inputs, outs),
@@ -111,7 +112,7 @@ def race(
     errors: dict[str, float] = {}
     absent: dict[str, str] = {}
     for who, make in makers.items():
-        outs = {n: np.full(y.shape, np.nan, np.float32) for n, y in wanted.items()}
+        outs = {n: aligned(np.full(y.shape, np.nan, np.float32)) for n, y in wanted.items()}
         try:
             call = make(outs)
             call()
@@ -134,6 +135,13 @@ def race(
     kernels = sum(type(step).__name__ == "KernelStep" for step in plan.steps)
     library = sum(type(step).__name__ == "CallStep" for step in plan.steps)
     return Race(name, dict(sizes), contestants, kernels, library)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that starts at a multiple of 64 bytes, as all of these libraries would allocate it."""
+    made: np.ndarray = aligned_empty(array.shape, array.dtype)
+    made[...] = array
+    return made
 
 
 def turns(
