@@ -19,8 +19,8 @@ from compiler.pipeline import DEFAULT, PASSES, parse_pipeline, print_pipeline
 from sample_models import sample
 from tests.random_models import DECOMPOSED, FUSE, LOOPS, Random, models, pipelines
 from tests.whole import (
+    CONVOLUTIONS,
     NAMES,
-    SLOW,
     Whole,
     assert_close,
     assert_near,
@@ -76,7 +76,7 @@ def test_any_wish_of_the_user_keeps_the_result(model: Random, choice: st.DataObj
 
 @settings(max_examples=8)
 @given(pipelines())
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in SLOW])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in CONVOLUTIONS])
 def test_any_pipeline_keeps_a_sample(name: str, pipeline: str) -> None:
     whole = Whole(sample(name).path, pipeline)
     assert_records(whole.trace.records)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -42,8 +42,10 @@ META: dict[str, dict[str, Any]] = (
 
 NAMES = tuple(each.name for each in catalogue())
 PIPELINES = ("default", "op-by-op")
-SLOW = frozenset({"conv_bn_relu", "depthwise_separable", "resnet_tiny"})
-"""Samples with convolutions: the interpreters and the reference need long for a large batch."""
+SLOW = {"conv_bn_relu": 3, "depthwise_separable": 3, "resnet_tiny": 3, "attention_block": 40,
+        "tiny_gpt": 40, "ffn_dynamic": 40}  # fmt: skip
+"""Sample -> the largest size for which the interpreters and the reference do not need long."""
+CONVOLUTIONS = ("conv_bn_relu", "depthwise_separable", "resnet_tiny")
 
 
 def pipeline_of(each: Sample, base: str = "default") -> str:
@@ -60,12 +62,14 @@ def built(name: str, base: str = "default", numerics: str = "default") -> Built:
 
 
 def small(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes, no larger than the sample takes; of a slow one from 1 to 3, since the reference
-    divides by an empty batch."""
-    if name in SLOW:
-        return tuple(max(1, min(n, 3)) for n in sizes)
-    most = tuple(sample(name).maximum.values())
-    return tuple(min(n, high) for n, high in zip(sizes, most, strict=False))
+    """The sizes of the sample's symbols, no larger than it takes, and not slow."""
+    most = sample(name).maximum.values()
+    return tuple(min(n, high, SLOW.get(name, n)) for n, high in zip(sizes, most, strict=False))
+
+
+def each_small(sizes: Iterable[tuple[int, ...]]) -> list[tuple[str, tuple[int, ...]]]:
+    """Every sample with each of the sizes that it takes, once."""
+    return [(n, taken) for n in NAMES for taken in dict.fromkeys(small(n, s) for s in sizes)]
 
 
 def model_of(source: ModelProto | OnnxModel | Path) -> OnnxModel:

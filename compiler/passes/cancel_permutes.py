@@ -51,14 +51,14 @@ class CancelPermutes(Pass):
             told = parameters(value=op.key, permute=permute.key)
             reason = _obstacle(terms, view)
             if reason:
-                left = left or Refusal("operand", f"{self.name}.{reason}", told)
+                left = left or Refusal("operand", f"cancel-permutes.{reason}", told)
                 continue
             spec, inputs[k] = _spec(terms), permute.operands[0]
             origins = origins | permute.origins
         if tuple(inputs) == op.operands:
             return left
         new = replace(op, inputs=tuple(inputs), origins=origins).with_attrs(spec=spec)
-        return Rewrite("operand", f"{self.name}.operand", _told(op, spec), (new,))
+        return Rewrite("operand", "cancel-permutes.operand", _told(op, spec), (new,))
 
     def _result(self, op: Op, view: View) -> Rewrite | Refusal | None:
         product = view.producer(op.operands[0])
@@ -66,16 +66,16 @@ class CancelPermutes(Pass):
             return None
         told = parameters(value=product.key, permute=op.key)
         if view.is_output(product.key) or view.users(product.key) != frozenset((op.key,)):
-            return Refusal("result", f"{self.name}.shared", told)
+            return Refusal("result", "cancel-permutes.shared", told)
         terms = _terms(product.str("spec"))
         terms[2] = "".join(terms[2][p] for p in op.ints("perm") or ())
         reason = _obstacle(terms, view)
         if reason:
-            return Refusal("result", f"{self.name}.{reason}", told)
+            return Refusal("result", f"cancel-permutes.{reason}", told)
         made = replace(op, kind=product.kind, inputs=product.inputs, attrs=product.attrs,
                        origins=op.origins | product.origins)  # fmt: skip
         new = made.with_attrs(spec=_spec(terms))
-        return Rewrite("result", f"{self.name}.result", _told(product, _spec(terms)), (new,))
+        return Rewrite("result", "cancel-permutes.result", _told(product, _spec(terms)), (new,))
 
 
 def _is_product(op: Op) -> bool:

@@ -176,6 +176,14 @@ def test_global_max_pool_keeps_batch_and_channels(rank: int) -> None:
     assert np.array_equal(y, x.reshape(2, 3, -1).max(axis=2).reshape(2, 3, *[1] * (rank - 2)))
 
 
+def test_the_average_of_an_empty_batch_is_empty() -> None:
+    proto = model([node("GlobalAveragePool", ["x"], ["y"])], [info("x", ["n", 3, 4, 5])], ["y"])
+    assert run(proto, {"x": random(0, 3, 4, 5)})[0].shape == (0, 3, 1, 1)
+    x = random(2, 3, 4, 5)
+    mean = x.astype(np.float64).mean(axis=(2, 3), keepdims=True)
+    np.testing.assert_allclose(run(proto, {"x": x})[0], mean, rtol=1e-5, atol=1e-6)
+
+
 def test_float64_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(proto: ModelProto) -> ModelProto:
         raise TypeError("not in float64")

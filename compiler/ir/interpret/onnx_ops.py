@@ -11,6 +11,7 @@
     Optional              the value itself, not a list that holds it
     Scan                  along any axis, backward too; at opset 8 with a batch axis
     GatherElements        indices may reach less far than the data along every axis
+    GlobalAveragePool     of an empty batch is empty
     GlobalMaxPool         over all axes behind the channels, not two axes counted from the rank
     DequantizeLinear      before opset 19 it is missing
 
@@ -387,6 +388,14 @@ class GatherElements(OpRun):
         return (np.take_along_axis(x[corner], np.where(whole < 0, whole + x.shape[at], whole), at),)
 
 
+class GlobalAveragePool(OpRun):
+    """GlobalAveragePool 1, 22: [N, C, …] to [N, C, 1, …]."""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        mean = wide(x).mean(axis=tuple(range(2, x.ndim)), keepdims=True)
+        return (mean.astype(x.dtype),)
+
+
 class GlobalMaxPool(OpRun):
     """GlobalMaxPool 1, 22: [N, C, …] to [N, C, 1, …]."""
 
@@ -412,7 +421,7 @@ class DequantizeLinear(OpRun):
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
-    Shape, Loop, Scan, Optional, GatherElements, GlobalMaxPool,
+    Shape, Loop, Scan, Optional, GatherElements, GlobalAveragePool, GlobalMaxPool,
 )  # fmt: skip
 
 
