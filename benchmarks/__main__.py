@@ -44,6 +44,7 @@ class Effort:
     seconds: float
     processes: int
     threads: int
+    store: Path | None = None
 
     @property
     def scale(self) -> int:
@@ -115,7 +116,7 @@ def large(
     more: dict[str, Call] = {f"copy, {k}": call for k, call in copy.calls.items()}
     return report.race(
         race(name, model, sizes, effort.threads, repetitions=effort.repetitions,
-             seconds=5 * effort.seconds, more=more)
+             seconds=5 * effort.seconds, more=more, store=effort.store)
     )  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def one_sample(report: Report, effort: Effort, each: Sample) -> None:
     for sizes in at_batches(each):
         report.race(
             race(each.name, each.path.read_bytes(), sizes, effort.threads,
-                 repetitions=effort.repetitions, seconds=effort.seconds)
+                 repetitions=effort.repetitions, seconds=effort.seconds, store=effort.store)
         )  # fmt: skip
 
 
@@ -330,6 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, few calls: a look")
     parser.add_argument("--seconds", type=float, help="of timing a race of a sample (large: x 5)")
     parser.add_argument("--processes", type=int, help="of each kind that start cold")
+    parser.add_argument("--store", type=Path, metavar="FOLDER", help="keep engines between runs")
     args = parser.parse_args(argv)
     known = {**ALL, **{each.name: partial(one_sample, each=each) for each in catalogue()}}
     unknown = [name for name in args.names if name not in known]
@@ -337,8 +339,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are: {listed}")
     quick = bool(args.quick)
     effort = Effort(
-        quick, 100 if quick else 1000, args.seconds or (0.5 if quick else 4.0),
-        args.processes or (1 if quick else 3), min(TWO, available_threads()),
+        quick, 100 if quick else 1000, args.seconds or (0.5 if quick else 6.0),
+        args.processes or (1 if quick else 3), min(TWO, available_threads()), args.store,
     )  # fmt: skip
     found = conditions(effort.threads, effort.repetitions)
     print(json.dumps(found, indent=1))

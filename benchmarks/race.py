@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -29,9 +30,10 @@ from compiler.runtime.addresses import aligned_empty
 
 ERROR = 1e-5
 """The largest error, relative to the norm of the float64 reference, with which one may race."""
-LEAD, TURN = 0.004, 0.002
-"""Seconds of untimed and of timed calls in a turn, at least."""
-MOST = 20
+LEAD, TURN = 0.045, 0.02
+"""Seconds of untimed and of timed calls in a turn, at least. ONNX Runtime's threads spin for some
+35 ms after a call, OpenBLAS's for 20, torch's for 8."""
+MOST = 80
 """Timed calls in a turn, at most."""
 
 Arrays = Mapping[str, np.ndarray]
@@ -90,14 +92,16 @@ def race(
     repetitions: int,
     seconds: float,
     more: Mapping[str, Call] | None = None,
+    store: Path | None = None,
 ) -> Race:
     """Check and time op by op, fused, and every rival that is there; `more` are timed beside them.
+    `store` keeps our engines between runs.
 
     Raises AssertionError where a result of ours is wrong. A rival whose result is wrong, or that
     cannot run the model, is absent with the reason.
     """
-    fused = compiler.compile(model, threads=threads, sizes=sizes)
-    plain = compiler.compile(model, pipeline="op-by-op", threads=threads)
+    fused = compiler.compile(model, threads=threads, sizes=sizes, store=store)
+    plain = compiler.compile(model, pipeline="op-by-op", threads=threads, store=store)
     inputs = {n: aligned(x) for n, x in made_inputs(fused, sizes, 0).items()}
     wanted = reference(load(model), inputs).outputs
     makers: dict[str, Callable[[Arrays], Call]] = {
