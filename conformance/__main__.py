@@ -151,5 +151,16 @@ def as_json(
     }
 
 
+def table_sentence(kept: Mapping[str, Mapping[str, object]]) -> str:
+    """What a run found, as one sentence; `kept` is `as_json`."""
+    row, told = kept["all"], kept["conditions"]
+    number = {status: f"{row[status]:,}" for status in STATUSES}
+    return (
+        f"Of the {len(kept['tests']):,} tests that come with onnx {told['onnx']}, on "
+        f"{told['date']} {number[COMPILED]} passed wholly compiled, {number[BREAKS]} with graph "
+        f"breaks, {number[EXCLUDED]} were excluded with a reason and {number[FAILED]} failed."
+    )
+
+
 if __name__ == "__main__":
     sys.exit(main())

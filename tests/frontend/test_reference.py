@@ -323,3 +323,29 @@ def test_lacking() -> None:
     context = Context(model=loaded(proto))
     module = Import().run(EMPTY, context).module
     assert "far" in lacking(module.graph.ops[0], module, context.params)
+
+
+def test_scan_along_any_axis_backward_and_at_opset_8() -> None:
+    """Running sums of x: [n, 3] along its second axis, from the end; the sum comes along."""
+    add = [node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["u"])]
+    body = graph(add, [info("s", ["n"]), info("e", ["n"])], [info("t", ["n"]), info("u", ["n"])])
+    x, s = random(2, 3), random(2)
+    scan = node(
+        "Scan", ["s0", "x"], ["last", "y"], body=body, num_scan_inputs=1, scan_input_axes=[1],
+        scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1],
+    )  # fmt: skip
+    inputs = [info("s0", [2]), info("x", [2, 3])]
+    last, y = run(model([scan], inputs, ["last", "y"]), {"s0": s, "x": x})
+    sums = s[:, None] + np.cumsum(x[:, ::-1], axis=1)
+    np.testing.assert_allclose(y, sums[:, ::-1], rtol=1e-5)
+    np.testing.assert_allclose(last, s + x.sum(1), rtol=1e-5)
+
+    lengths, x, s = np.array([1, 3]), random(2, 3, 4), random(2, 4)
+    old = node("Scan", ["k", "s0", "x"], ["last", "y"], body=body, num_scan_inputs=1)
+    inputs = [info("k", [2], I64), info("s0", [2, 4]), info("x", [2, 3, 4])]
+    proto = model([old], inputs, ["last", "y"], opset=8)
+    last, y = run(proto, {"k": lengths, "s0": s, "x": x})
+    for b, n in enumerate(lengths):
+        sums = s[b] + np.cumsum(x[b, :n], axis=0)
+        np.testing.assert_allclose(y[b], np.pad(sums, [(0, 3 - n), (0, 0)]), rtol=1e-5)
+        np.testing.assert_allclose(last[b], sums[-1], rtol=1e-5)

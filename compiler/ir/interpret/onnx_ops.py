@@ -371,11 +371,17 @@ def _listed(op: OpRun, name: str, count: int) -> list[int]:
 
 
 class Optional(OpRun):
-    """Optional 15: a value that may be absent is the value, or None."""
+    """Optional 15: a value that may be absent is the value, or None.
 
-    def _run(self, x: object = None, type: object = None) -> tuple[object, ...]:
-        del type
+    `run` stands in the place of the evaluator's, which takes None for no result.
+    """
+
+    def _run(self, x: object = None) -> tuple[object, ...]:
         return (x,)
+
+    def run(self, *values: object, **others: object) -> tuple[object, ...]:
+        del others
+        return self._run(*values)
 
 
 class GatherElements(OpRun):
