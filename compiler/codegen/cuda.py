@@ -49,6 +49,7 @@ from compiler.ir.loops import (
     Update,
     children,
     map_expr,
+    walk_statements,
 )
 from compiler.ir.types import DType
 
@@ -75,6 +76,8 @@ class _CudaEmitter(Emitter):
         """Lets that are four values."""
         self.local: dict[str, tuple[Dim, ...]] = {}
         self.shared: dict[str, tuple[Dim, ...]] = {}
+        self.taken = names_in(kernel)
+        self.registers: dict[tuple[str, *tuple[int | None, ...]], str] = {}
 
     # ---- places
 
@@ -94,7 +97,16 @@ class _CudaEmitter(Emitter):
         fixed = [self.at(d).constant for d in indices[:-1]]
         if None in fixed or indices[-1].symbol is None:
             raise ValueError(f"{buffer}{list(map(str, indices))} names no register")
-        return "_".join([buffer, *(str(k) for k in fixed)]) if fixed else buffer
+        if not fixed:
+            return buffer
+        found = self.registers.get((buffer, *fixed))
+        if found is None:
+            found = "_".join([buffer, *(str(k) for k in fixed)])
+            while found in self.taken:
+                found += "_"
+            self.taken.add(found)
+            self.registers[buffer, *fixed] = found
+        return found
 
     # ---- expressions
 
@@ -322,6 +334,20 @@ class _CudaEmitter(Emitter):
             axis = blocks[0].axis
             self.line(2, f"{axis} = {axis} + blocks_y()")
         return Emitted("\n".join(self.lines) + "\n", tuple(self.map))
+
+
+def names_in(kernel: Kernel) -> set[str]:
+    """Every name of a kernel that becomes a variable of its source."""
+    found = {*(a.name for a in kernel.args), *kernel.extents}
+    for stmt in walk_statements(kernel.body):
+        match stmt:
+            case For():
+                found.add(stmt.axis)
+            case Let() | Acc() | Alloc():
+                found.add(stmt.name)
+            case _:
+                pass
+    return found
 
 
 def counts(value: Dim) -> bool:
