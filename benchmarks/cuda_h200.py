@@ -652,8 +652,7 @@ def main() -> int:
     ran = commands.add_parser("run", help="check, time and count on the GPU")
     for sub in (made, ran):
         sub.add_argument("folder", type=Path, metavar="FOLDER")
-    default = Path(os.environ.get("OUT", ".")) / "cuda_h200.json"
-    ran.add_argument("--json", type=Path, default=default, metavar="PATH")
+    ran.add_argument("--json", type=Path, default=Path("cuda_h200.json"), metavar="PATH")
     ran.add_argument("--case", action="append", default=[], choices=[c.name for c in CASES])
     ran.add_argument("--measure", action="store_true", help="`measure --target cuda` too")
     ran.add_argument(

@@ -16,9 +16,10 @@ kernel serves every size.
 How much a thread does follows one rule: a thread has about four wide loads (64 bytes) in flight.
 
     rows of a tile's thread     max(1, 4 // arrays)         arrays: those that differ by row
-    accesses of a row's thread  max(1, 4 // arrays)         then as many warps as the row needs
+    accesses of a row's thread  max(1, 4 // arrays)         then as many warps as the row needs,
+                                twice that                  where 16 warps do not hold it
 
-On an H200 that was the fastest of five to eight choices for each of four kernels
+On an H200 that was within 1 % of the fastest of three to eight choices for each of eight kernels
 (benchmarks/recorded/).
 
 The meaning stays that of the tree it came from, up to the order of a reduction: `interpret` runs
@@ -570,9 +571,11 @@ class _Row:
         o = work.options
         few = o.chunks or work.in_flight(self.own_loads(loops))
         chunks = -(-max(1, work.guess(extent, ASSUMED_ROW)) // (LANES * WARP))
-        enough = (w for w in (1, 2, 4, 8, 16) if w * few >= chunks)
-        self.W = o.warps or next(enough, WARP)
-        most = few if o.chunks or self.W < WARP else 2 * few
+        shares = [(w, few) for w in (1, 2, 4, 8, WARP // 2)]
+        shares += [(WARP, few)] if o.chunks else [(WARP // 2, 2 * few), (WARP, 2 * few)]
+        self.W, most = next((s for s in shares if s[0] * s[1] >= chunks), shares[-1])
+        if o.warps:
+            self.W, most = o.warps, few
         self.U = min(most, -(-chunks // self.W))
         self.R = max(1, o.block) if self.W == 1 and outer else 1
         self.capacity = LANES * WARP * self.W * self.U

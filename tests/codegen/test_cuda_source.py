@@ -12,7 +12,6 @@ from compiler.lower.cuda import Options, schedule
 from tests.codegen.cuda_source import run_source
 from tests.lower.test_cuda import arrays, close, kernels, sized
 
-
 PLAIN = Options(threads=64)
 
 
