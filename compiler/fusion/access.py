@@ -89,6 +89,27 @@ def hangs_on(index: Index) -> frozenset[int]:
     return axes_of(index).union(*(p.along for p in index))
 
 
+def places_apart(a: Index, b: Index, domain: Shape) -> bool:
+    """Whether two indexes over one domain never reach the same element: along some dimension they
+    run on the same axis in equal steps, and their ranges do not meet or interlock.
+
+        start + step * i = other + step * j    for no i, j in [0, n)
+    """
+    for p, q in zip(a, b, strict=True):
+        if p.told or q.told or (p.axis, p.step) != (q.axis, q.step):
+            continue
+        gap, step = (q.start - p.start), p.step.constant
+        if p.axis is None:
+            if gap.constant:
+                return True
+        elif step is not None and step != 0:
+            reach = (domain[p.axis] - 1) * abs(step)
+            beyond = ((gap - reach).constant or 0) > 0 or ((-gap - reach).constant or 0) > 0
+            if beyond or (gap.constant or 0) % abs(step):
+                return True
+    return False
+
+
 def is_reduction(op: Op) -> bool:
     """Whether many elements of the operand make one of the result, along `reduced_axes`."""
     return op.family in ("reduce", "argreduce")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from compiler.ir.dims import ZERO, Dim, Guard
+from compiler.ir.dims import ZERO, Dim, Guard, product
 from compiler.ir.graph import Graph, Op, reads
 from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.shapes import Shape
@@ -20,6 +20,7 @@ from .access import (
     Access,
     Index,
     classify,
+    hangs_on,
     is_reduction,
     is_unit_reshape,
     merged_axes,
@@ -182,7 +183,12 @@ class Facts:
     def visible(self, name: str, inside: frozenset[int]) -> bool:
         """Whether a value is seen from outside a group: read there, an output, or read nowhere."""
         users = self.users[name]
-        return name in self.outputs or not users or any(u not in inside for u in users)
+        return name in self.outputs or not all(self.within(u, inside) for u in users or (-1,))
+
+    def within(self, i: int, inside: frozenset[int]) -> bool:
+        """Whether an op is in a group, or an absorbed window that only its members read."""
+        window = i >= 0 and self.role[i] is Role.WINDOW
+        return i in inside or (window and inside.issuperset(self.users[self.ops[i].key]))
 
     def solid(self, name: str) -> Shape:
         """The dimensions of a value that are longer than 1, equal ones written alike."""
@@ -210,3 +216,17 @@ class Facts:
                 found = ZERO
             self._bytes[name] = found
         return found
+
+    def footprint(self, name: str, indexes: Iterable[Index], domain: Shape) -> Dim:
+        """Bytes of the elements read at the given places over a domain, those of different places
+        added up, and at most all."""
+        whole, places = self.nbytes(name), tuple(indexes)
+        for at in places:
+            axes = [p.axis for p in at if p.axis is not None]
+            if tuple(domain[a] for a in axes) == self.solid(name):
+                return whole
+        size = ZERO
+        for at in places:
+            size = size + product(domain[axis] for axis in sorted(hangs_on(at)))
+        size = size * self.types[name].element.itemsize
+        return size if self.size(size) < self.size(whole) else whole

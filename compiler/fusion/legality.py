@@ -2,25 +2,28 @@
 
     R1  no library call inside                    R5  across elements only completed reductions
     R2  no path between members through others    R6  at most `max_ops` ops and 16 arrays
-    R3  one domain: every result fills it         R8  rounding points stay: casts are ops as any
+    R3  one domain: every result fills it         R7  a prologue reads little more than it makes
     R4  nothing is computed again across outer axes, unless it costs nothing
+    R8  rounding points stay: casts are ops as any
 
 R3 to R6 follow from one walk: every result is wanted at its own place in the domain D; going
 backwards, each op hands on the places at which its operands are wanted (`access.operand_index`).
-A value wanted at places that miss an axis of D would be computed again along it (R4).
+A value wanted at places that miss an axis of D would be computed again along it, and so it would
+be at two places that may meet (R4); the parts that a split hands out never do.
 
 A *pointwise* group evaluates its results at every element of D. A *row* group holds reductions:
 D = outer x inner, the inner axes are reduced, and what misses all inner axes is computed once a
 row. A *contract* group holds one contraction, or one reduction over windows, whose loops are its
-own: the windows are index maps inside it, and what else it holds comes after, element by element
-of its result (R7: nothing before). Teaches: fusion is a question about loops, and the answer is in
-the index maps.
+own: the windows are index maps inside it. What else it holds comes after, element by element of its
+result, or before, where its loops bring an operand (R7, `prologue`). Teaches: fusion is a question
+about loops, and the answer is in the index maps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from compiler.ir.dims import ONE, product
 from compiler.ir.edits import Parameters, parameters
@@ -36,9 +39,11 @@ from .access import (
     is_reduction,
     is_unit_reshape,
     place,
+    places_apart,
     reduced_axes,
 )
 from .facts import Facts, Role
+from .prologue import BYTES, PROLOGUE, before, only_index_maps, read_elsewhere, times_brought
 
 MAX_OPS = 64
 MAX_ARRAYS = 16
@@ -56,13 +61,24 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Brought:
+    """A prologue: the ops that make an operand of the shape `domain`, which the contraction brings
+    so many `times`, and the arrays that they read over that domain."""
+
+    members: tuple[int, ...]
+    domain: Shape
+    times: float
+    reads: tuple[tuple[str, Index], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """What a legal group looks like as a kernel.
 
     `kind` is `pointwise`, `row` or `contract`; `domain` the shape D without unit axes; `inner` its
     reduced axes; `operands` the arrays read, in order of first use; `reads` where they are read;
     `results` the values seen outside; `whole` the operands of a contraction, which reads them
-    along axes of its own.
+    along axes of its own; `brought` what it computes where it brings one of them.
     """
 
     kind: str
@@ -72,6 +88,7 @@ class Form:
     reads: tuple[tuple[str, Index], ...]
     results: tuple[str, ...]
     whole: tuple[str, ...] = ()
+    brought: tuple[Brought, ...] = ()
 
 
 def fail(rule: str, message: str, **values: str | int) -> Failure:
@@ -194,10 +211,16 @@ def _contract(
         if facts.anchor[i] or is_reduction(ops[i]) or lead.family == "window":
             first, second = sorted((i, anchors[0]))
             return fail("R5", "fuse.R5.loops", value=ops[first].key, other=ops[second].key)
+    brought: list[Brought] = []
     sources = facts.sources(anchors[0])
-    for i in others:
-        if ops[i].key in sources:
-            return fail("R7", "fuse.R7.prologue", value=ops[i].key, other=lead.key)
+    for name in sources:
+        own = before(facts, others, anchors[0], name)
+        if own:
+            part = _prologue(facts, own, anchors[0], name)
+            if isinstance(part, Failure):
+                return part
+            brought.append(part)
+            others = [i for i in others if i not in own]
     made = lead.key
     for i in others:
         if ops[i].kind == "reshape" and ops[i].operands == (lead.key,):
@@ -217,9 +240,50 @@ def _contract(
     if any(name == made and at != own for name, at in found):
         return fail("R5", "fuse.R5.place", value=made)
     reads = tuple((name, at) for name, at in found if name != made)
-    operands = tuple(dict.fromkeys((*sources, *(name for name, _ in reads))))
+    inside = {facts.ops[i].key for part in brought for i in part.members}
+    whole = tuple(name for name in sources if name not in inside)
+    early = [name for part in brought for name, _ in part.reads]
+    operands = tuple(dict.fromkeys((*early, *whole, *(name for name, _ in reads))))
     kind = "pointwise" if lead.family == "window" else "contract"
-    return Form(kind, domain, (), operands, reads, results, sources)
+    return Form(kind, domain, (), operands, reads, results, whole, tuple(brought))
+
+
+def _prologue(
+    facts: Facts, members: Sequence[int], lead: int, source: str
+) -> Brought | Failure:
+    """R7, and R4 by how often the contraction brings what it reads."""
+    ops, other = facts.ops, facts.ops[lead].key
+    told = next((ops[i] for i in members if ops[i].family not in PROLOGUE), None)
+    if told is not None:
+        return fail("R7", "fuse.R7.injective", value=told.key, other=other)
+    shared = read_elsewhere(facts, members, lead)
+    if shared is not None:
+        return fail("R7", "fuse.R7.shared", value=shared, other=other)
+    times = times_brought(facts, ops[lead], source)
+    if times is None and not only_index_maps(facts, members):
+        return fail("R4", "fuse.R4.prologue", value=source, other=other)
+    dear = next((ops[i] for i in members if ops[i].function in TRANSCENDENTAL), None)
+    if dear is not None and times != 1:
+        return fail("R4", "fuse.R4.prologue", value=dear.key, other=other)
+    failure = _dear_before(facts, members, frozenset({"concat"}))
+    if failure is not None:
+        return failure
+    domain = facts.solid(source)
+    reads = _Walk(facts, members, _Frame(domain, (), False)).run((source,))
+    if isinstance(reads, Failure):
+        return reads
+    size = facts.size(facts.nbytes(source))
+    read = sum(facts.size(facts.footprint(name, at, domain)) for name, at in by_name(reads))
+    if read > BYTES * size:
+        ratio = f"{read / size:.1f}" if size else "∞"
+        return fail("R7", "fuse.R7.bytes", value=source, other=other, ratio=ratio)
+    return Brought(tuple(members), domain, times or 1.0, reads)
+
+
+def by_name(reads: Sequence[tuple[str, Index]]) -> Iterator[tuple[str, list[Index]]]:
+    """Every array that is read, with the places at which it is."""
+    for name in dict.fromkeys(name for name, _ in reads):
+        yield name, [at for n, at in reads if n == name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +459,8 @@ class _Walk:
                     "R4", "fuse.R4.again", value=op.key, shape=show(op.type.dims),
                     domain=show(self.frame.domain),
                 )  # fmt: skip
-        if len(places) > 1:
+        pairs = combinations(places, 2)
+        if not all(places_apart(p, q, self.frame.domain) for p, q in pairs):
             return fail("R4", "fuse.R4.twice", value=op.key, times=len(places))
         return None
 

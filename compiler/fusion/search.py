@@ -30,7 +30,7 @@ from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
 
 ROW, POINTWISE, EPILOGUE, PROLOGUE = "row-internal", "pointwise", "epilogue", "prologue"
 SIBLINGS = "siblings"
-_TIERS = {ROW: 0, EPILOGUE: 1, POINTWISE: 2}
+_TIERS = {ROW: 0, EPILOGUE: 1, POINTWISE: 2, PROLOGUE: 3}
 CROWD = 16
 """Of an array that more groups read, only those next to each other in program order are tried."""
 
@@ -148,13 +148,13 @@ class _Search:
                 yield self.owner[at]
 
     def _after(self, g: Group) -> Iterator[int]:
-        """Groups that read results of `g`, directly or through unit views."""
+        """Groups that read results of `g`, directly or through unit views and absorbed windows."""
         names = list(g.form.results)
         while names:
             for u in self.facts.users[names.pop()]:
                 if u in self.owner:
                     yield self.owner[u]
-                elif self.facts.role[u] is Role.UNIT_VIEW:
+                elif self.facts.role[u] in (Role.UNIT_VIEW, Role.WINDOW):
                     names.append(self.facts.ops[u].key)
 
     def _through_views(self, name: str) -> tuple[int, tuple[int, ...]]:
@@ -207,6 +207,18 @@ class _Search:
 
     # ---- one pair
 
+    def _tier(self, a: Group, b: Group) -> str:
+        """How two groups would merge; a prologue makes an operand of the other's contraction."""
+        kinds = {a.form.kind, b.form.kind}
+        if "row" in kinds or "contract" not in kinds:
+            return ROW if "row" in kinds else POINTWISE
+        for g, h in ((a, b), (b, a)):
+            read = (*h.form.whole, *(name for part in h.form.brought for name, _ in part.reads))
+            made = {self._through_views(name)[0] for name in read}
+            if g.form.kind == "pointwise" and not made.isdisjoint(g.members):
+                return PROLOGUE
+        return EPILOGUE
+
     def _pairs(self, pairs: Sequence[tuple[int, int]], a: Group, b: Group) -> bool:
         """Whether one of `pairs` has one value in each group."""
         return any({self.owner[x], self.owner[y]} == {a.id, b.id} for x, y in pairs)
@@ -245,7 +257,7 @@ class _Search:
         if not self._may(a, b):
             return
         first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
-        tier = -1 if self._pairs(self.force, a, b) else _TIERS[_tier(a.form, b.form)]
+        tier = -1 if self._pairs(self.force, a, b) else _TIERS[self._tier(a, b)]
         heapq.heappush(self.heap, (
             tier, -self._promise(a, b), first.members[-1], second.members[-1],
             a.version + b.version,
@@ -317,8 +329,9 @@ class _Search:
         rule = "origin" if self.by_origin else "gain" if attempt.gain > 0 else "force"
         if self._pairs(self.force, a, b) and (self.by_origin or attempt.gain <= 0):
             rule = "force"
-        tier = _tier(form) if self.by_origin or self._beside(a, b) else SIBLINGS
-        self._note(a, b, tier, MERGED, rule, f"fuse.merged.{rule}", (), attempt)
+        tier = self._tier(a, b) if self.by_origin or self._beside(a, b) else SIBLINGS
+        told = PROLOGUE if tier == PROLOGUE and rule == "gain" else rule
+        self._note(a, b, tier, MERGED, rule, f"fuse.merged.{told}", (), attempt)
         mask = _mask(attempt.members)
         self.reach.merge(parts, mask)
         into = min(a.id, b.id)
@@ -384,7 +397,7 @@ class _Search:
                 if g.members[-1] >= h.members[-1] or not self._may(g, h):
                     continue
                 found[g.members[-1], h.members[-1]] = self._refused(
-                    g, h, _tier(g.form, h.form), self._try(g, h)
+                    g, h, self._tier(g, h), self._try(g, h)
                 )
             found.update(self._library(g))
         for (i, m, j, n), attempt in self.apart.items():
@@ -439,9 +452,10 @@ class _Search:
             as_one = joined(facts, g.cost, price, frozenset((*g.members, at)))
             gain = g.cost.time + price.time - as_one.time
             lower, upper = sorted((g.members[-1], at))
+            tier = EPILOGUE if at in before else PROLOGUE
             found[lower, upper] = _decision(
                 facts.ops[lower].key, facts.ops[upper].key,
-                EPILOGUE if at in before else PROLOGUE, REFUSED, "R1", "fuse.R1",
+                tier, REFUSED, "R1", f"fuse.R1.{tier}" if op.kind == "contract" else "fuse.R1",
                 (("library", op.key),), (g.cost, price), as_one, gain,
             )  # fmt: skip
         return found
@@ -449,11 +463,6 @@ class _Search:
 
 def _mask(members: Sequence[int]) -> int:
     return sum(1 << i for i in members)
-
-
-def _tier(*forms: Form) -> str:
-    kinds = {form.kind for form in forms}
-    return ROW if "row" in kinds else EPILOGUE if "contract" in kinds else POINTWISE
 
 
 def _decision(

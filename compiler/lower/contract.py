@@ -15,7 +15,8 @@ A *tile* is a few rows of results: f counts through them, `width` apart, as thro
 elements that a stack of tiles needs are brought into the worker's scratch once, with what lies
 outside filled in: so every place in the window is a plain offset from f, and no loop over f has a
 condition.
-With a stride s the scratch keeps elements whose positions agree modulo s together: then these
+What comes before that operand, element by element, is computed where it is brought. With a stride s
+the scratch keeps elements whose positions agree modulo s together: then these
 offsets are plain again. No element is copied once a place in the window, as im2col would.
 
 The sums of one tile have a literal size and fit the vector registers. A contraction whose innermost
@@ -34,6 +35,7 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 
 from compiler.fusion.access import merged_axes, squeeze
+from compiler.fusion.prologue import OUTPUTS, TASKS, Operand, tiled_operand
 from compiler.ir.dims import ONE, ZERO, Dim, ceil_div, dim, product
 from compiler.ir.graph import Op
 from compiler.ir.loops import (
@@ -48,6 +50,7 @@ from compiler.ir.loops import (
     Let,
     Load,
     Ref,
+    Select,
     Stmt,
     Store,
     Unary,
@@ -67,9 +70,6 @@ LINE = 256
 SUMS = 256
 """Sums of a tile: so many float32 fit 16 registers of 512 bits, and leave as many for the rest."""
 
-OUTPUTS = 4
-"""Outputs that share each element of a line once it is in a register."""
-
 LATENCY = 5
 """Cycles until a sum can be added to again, counted with what else its loop does."""
 
@@ -80,9 +80,6 @@ which a first-level cache holds; 256 KiB where that saves reading much of the ot
 
 HEAVY = 1 << 17
 """Elements of an operand that does not stay in the second-level cache beside all else."""
-
-TASKS = 16
-"""A contraction with fewer tiles than this splits its outputs too."""
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
@@ -368,16 +365,16 @@ class Contraction(Group):
         """The operand that the tile's rows are read from, and the other one; None: no tile."""
         if not self.kept or self.sizes[self.kept[-1]] == ONE:
             return None
-        x = self.kept[-1]
-        rows = [a for a in self.reads if x in a.letters]
-        others = [a for a in self.reads if x not in a.letters]
-        if len(rows) != 1 or any(a.taps for a in others):
+        operands = [
+            Operand(a.name, "".join(t.letter for t in a.steps),
+                    {t.letter: t.tap for t in a.steps if t.tap})
+            for a in self.reads
+        ]  # fmt: skip
+        k = tiled_operand(operands, self.result, self.kept[-1])
+        if k is None:
             return None
-        if any(t in self.result or t in a.letters for t in self._taps() for a in rows):
-            return None
-        if any(s.tap and s.letter not in self.result for s in rows[0].steps):
-            return None
-        return rows[0], others[0] if others else None
+        others = [a for a in self.reads if a is not self.reads[k]]
+        return self.reads[k], others[0] if others else None
 
     def _elementwise(self) -> tuple[Stmt, ...]:
         """One accumulator an element: parallel over all results."""
@@ -398,19 +395,37 @@ class Contraction(Group):
         body = (Acc(word, first.dtype, first, self.origins), *summed, *self.row, *stores)
         return self.loops("par", [axes[k] for k in free], body)
 
-    def read(self, access: Access, at: Places) -> Load:
+    def read(self, access: Access, at: Places) -> Expr:
         """One element of an operand, or what lies outside."""
         index = tuple(s.at(at) if s.size != ONE or s.tap else ZERO for s in access.steps)
-        shape = tuple(self.extent_of(s.size) for s in access.steps)
-        self.shapes.setdefault(access.name, shape)
         guard = all_of(
-            within(i, n)
-            for s, i, n in zip(access.steps, index, shape, strict=True)
+            within(i, self.extent_of(s.size))
+            for s, i in zip(access.steps, index, strict=True)
             if not s.inside
         )
-        other = access.outside if guard is not None else None
-        return Load(self.buffers[access.name], index, guard, other)
+        return self.element(access, index, guard)
 
+    def element(self, access: Access, index: tuple[Dim, ...], guard: Expr | None) -> Expr:
+        """The element of an operand at a place, or what lies outside where the guard fails:
+        loaded, or computed here (a prologue)."""
+        with self.elsewhere_at(guard):
+            value = self.emit(access.name, index)
+        if guard is None:
+            return value
+        if isinstance(value, Load) and access.name not in self.ops:
+            return replace(value, other=access.outside)
+        return Select(guard, value, Const(access.outside))
+
+    def gathered(self, varying: tuple[Axis, ...]) -> None:
+        """From here on, what is computed belongs into a loop over `varying`, or before it."""
+        self.varying, self.row, self.row_memo = varying, [], {}
+        self.inner, self.inner_memo = [], {}
+
+    def taken_out(self) -> tuple[list[Stmt], list[Stmt]]:
+        """What belongs before that loop, and what belongs into it."""
+        found = self.row, self.inner or []
+        self.row, self.row_memo, self.inner, self.inner_memo = [], {}, None, {}
+        return found
 
 class _Tiled:
     """The loops of a tiled contraction: `rows` holds the innermost result axis, `other` not."""
@@ -596,22 +611,23 @@ class _Tiled:
             """The columns from `first` to before `end`; `how`: outside, inside, edge, any."""
             stores: list[Stmt] = []
             spot_at = dim(column.name) + first
+            g.gathered((column,))
             for right, spot in spots.items():
-                load, guards = self.element(at, dim(row.name), spot_at, (down, right))
+                index, guards = self.place(at, dim(row.name), spot_at, (down, right))
                 own = guards.get(self.x)
                 others = all_of(v for k, v in guards.items() if k != self.x)
                 row_guard[:] = [others]
                 guard = {"inside": None, "edge": own}.get(how, all_of(guards.values()))
-                value: Expr = load
-                if how == "outside":
-                    value = Const(self.rows.outside)
-                elif guard is not None:
-                    value = replace(load, guard=guard, other=self.rows.outside)
+                value: Expr = Const(self.rows.outside)
+                if how != "outside":
+                    value = g.element(self.rows, index, guard)
                 place = dim(row.name) * self.width + spot_at
                 stores.append(Store(self.store, (*spot, place), value, g.origins))
+            before, within_loop = g.taken_out()
             if end <= first:
                 return ()
-            return (For("vec", column.name, dim(end - first), tuple(stores), g.origins),)
+            body = (*within_loop, *stores)
+            return (*before, For("vec", column.name, dim(end - first), body, g.origins))
 
         low, high = self.columns_inside(tuple(spots))
         if low >= high:
@@ -637,18 +653,16 @@ class _Tiled:
         high = min((size - 1 + before - p) // s.stride + 1 for p in phases)
         return low, min(high, self.tile.width)
 
-    def element(
+    def place(
         self, at: Places, row: Dim, column: Dim, phases: tuple[int, int]
-    ) -> tuple[Load, dict[str, Expr]]:
-        """The element that stands at (row, column) of one phase of the scratch, and for letters
-        whose axis it may lie outside of, the condition that it does not."""
+    ) -> tuple[tuple[Dim, ...], dict[str, Expr]]:
+        """Where the element lies that stands at (row, column) of one phase of the scratch, and for
+        letters whose axis it may lie outside of, the condition that it does not."""
         g = self.group
         index: list[Dim] = []
-        shape: list[Dim] = []
         guards: dict[str, Expr] = {}
         for s in self.rows.steps:
             n = g.extent_of(s.size)
-            shape.append(n)
             if s.letter in (self.x, self.y):
                 along, phase = (row, phases[0]) if s.letter == self.y else (column, phases[1])
                 i = (at[s.letter] + along) * s.stride + phase - s.before
@@ -658,8 +672,7 @@ class _Tiled:
             index.append(i if n != ONE or not safe else ZERO)
             if not safe:
                 guards[s.letter] = within(i, n)
-        g.shapes.setdefault(self.rows.name, tuple(shape))
-        return Load(g.buffers[self.rows.name], tuple(index)), guards
+        return tuple(index), guards
 
     def stays_inside(self, s: Step, phase: int) -> bool:
         """Whether every element that is fetched along an axis of the tile exists."""

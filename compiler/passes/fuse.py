@@ -224,12 +224,20 @@ class _Slots:
         return tuple(op for op in self._slots if op is not None)
 
 
+def _with_windows(facts: Facts, group: Group) -> tuple[int, ...]:
+    """The members, and the windows over what a member makes for another one (a prologue)."""
+    inside = frozenset(group.members)
+    made = (facts.users[facts.ops[i].key] for i in group.members)
+    windows = {u for users in made for u in users if facts.within(u, inside)}
+    return tuple(sorted(inside | windows))
+
+
 def _contiguous_order(graph: Graph, outcome: Outcome) -> tuple[str, ...] | None:
     """An order in which groups can stand where their last member stands; None: they can already.
 
     Topological over groups and other ops; among those that are ready, program order.
     """
-    units: dict[int, tuple[int, ...]] = {g.members[-1]: g.members for g in outcome.groups}
+    units = {g.members[-1]: _with_windows(outcome.facts, g) for g in outcome.groups}
     unit = {i: last for last, members in units.items() for i in members}
     producer = outcome.facts.producer
     after: dict[int, set[int]] = {}
