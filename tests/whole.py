@@ -54,9 +54,13 @@ def pipeline_of(each: Sample, base: str = "default") -> str:
     return f"{base},partition-fallback{{force=[{force}]}}" if force else base
 
 
-@cache
 def built(name: str, base: str = "default", numerics: str = "default") -> Built:
     """A sample compiled, once a process."""
+    return _built(name, base, numerics)
+
+
+@cache
+def _built(name: str, base: str, numerics: str) -> Built:
     each = sample(name)
     return compiler.compile(each.path, pipeline=pipeline_of(each, base), numerics=numerics)
 

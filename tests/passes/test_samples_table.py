@@ -61,7 +61,7 @@ EACH = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 
 
 @cache
-def whole(name: str, numerics: str = "default") -> Whole:
+def whole(name: str, numerics: str) -> Whole:
     return Whole(sample(name).path, pipeline_of(sample(name)), numerics=numerics)
 
 
@@ -69,7 +69,7 @@ def records(name: str, on: str, how: str) -> list[PassRecord]:
     """What a pass did on a sample, each time that it ran; `how`: the numerics, or a target for
     `map-gpu`, which the order for a CPU lacks."""
     if name == MapGpu.name:
-        one = whole(on)
+        one = whole(on, "default")
         context = replace(one.context, target=how)
         return [run_pass(MapGpu(), one.trace.module_after("collapse-axes"), context)]
     return [r for r in whole(on, how).trace.records if r.name == name]
