@@ -142,6 +142,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "no node to force is called {name!r}; known are the values {known}, and #positions",
         "Name the output of a node, or its position as #3.",
     ),
+    "fuse.unknown": (
+        "{option}={pair} does not name two values that a step computes; known are {known}",
+        "Write A+B with two of these values, as `explain` shows them before fuse.",
+    ),
     "inputs.unknown-shape": (
         "the shape of input {input!r} is not known, so none can be made",
         "Give the inputs as a file of arrays.",
@@ -262,7 +266,7 @@ class PinError(CompilerError):
 
 
 class ForceError(CompilerError):
-    """`partition-fallback{force=[…]}` names something that is not there."""
+    """`force` or `forbid` of a pass names something that is not there."""
 
 
 class InputsError(CompilerError):

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import compiler
+from compiler.driver import trace_model
+from compiler.passes.fuse import LEAVES
 from compiler.pipeline import DEFAULT, PASSES, parse_pipeline, print_pipeline
 from sample_models import sample
 from tests.random_models import DECOMPOSED, FUSE, LOOPS, Random, models, pipelines
@@ -27,6 +29,7 @@ from tests.whole import (
     assert_records,
     float64,
     inputs_of,
+    model_of,
 )
 
 many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
@@ -58,18 +61,22 @@ def test_any_wish_of_the_user_keeps_the_result(model: Random, choice: st.DataObj
     names = [o for n in nodes if n.op_type != "Constant" for o in n.output] or ["in0"]
     value = st.sampled_from(names)
     library = choice.draw(st.lists(value, max_size=3)) if names != ["in0"] else []
-    pairs = st.lists(st.tuples(value, value).map("+".join), max_size=4).map(",".join)
-    pipeline = (
-        f"default,partition-fallback{{force=[{','.join(library)}]}},"
-        f"fuse{{force=[{choice.draw(pairs)}],forbid=[{choice.draw(pairs)}],"
-        f"max_ops={choice.draw(st.sampled_from([1, 2, 3, 64]))}}}"
-    )
+    forced = f"default,partition-fallback{{force=[{','.join(library)}]}}"
     known = {d.dim_param for i in model.proto.graph.input for d in i.type.tensor_type.shape.dim}
     pin = {n: size for n, size in model.sizes.items() if n in known and choice.draw(st.booleans())}
+    trace, _ = trace_model(model_of(model.proto), forced, pin=pin, until="fuse")
+    computed = [op.key for op in trace.final.graph.ops if op.kind not in LEAVES]
+    value = st.sampled_from([f'"{name}"' for name in computed] or [""])
+    pairs = st.lists(st.tuples(value, value), max_size=4 if computed else 0)
+    pipeline = f"max_ops={choice.draw(st.sampled_from([1, 2, 3, 64]))}"
+    for option in ("force", "forbid"):
+        names = ",".join(f"{a[:-1]}+{b[1:]}" for a, b in choice.draw(pairs))
+        pipeline = f"{option}=[{names}],{pipeline}"
+    pipeline = f"{forced},fuse{{{pipeline}}}"
     whole = Whole(model.proto, pipeline, pin=pin)
     assert_records(whole.trace.records)
-    forced = {b.op for b in whole.trace.breaks() if b.message == "break.forced"}
-    assert not forced or library
+    breaks = {b.op for b in whole.trace.breaks() if b.message == "break.forced"}
+    assert not breaks or library
     assert_close(whole.run(model.inputs), float64(whole.model, model.inputs), 1e-4)
     json.dumps(whole.trace.to_json(), allow_nan=False)
 

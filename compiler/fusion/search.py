@@ -329,7 +329,7 @@ class _Search:
         rule = "origin" if self.by_origin else "gain" if attempt.gain > 0 else "force"
         if self._pairs(self.force, a, b) and (self.by_origin or attempt.gain <= 0):
             rule = "force"
-        tier = self._tier(a, b) if self.by_origin or self._beside(a, b) else SIBLINGS
+        tier = self._tier(a, b) if self._beside(a, b) else SIBLINGS
         told = PROLOGUE if tier == PROLOGUE and rule == "gain" else rule
         self._note(a, b, tier, MERGED, rule, f"fuse.merged.{told}", (), attempt)
         mask = _mask(attempt.members)
