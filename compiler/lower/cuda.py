@@ -573,9 +573,9 @@ class _Row:
         chunks = -(-max(1, work.guess(extent, ASSUMED_ROW)) // (LANES * WARP))
         shares = [(w, few) for w in (1, 2, 4, 8, WARP // 2)]
         shares += [(WARP, few)] if o.chunks else [(WARP // 2, 2 * few), (WARP, 2 * few)]
-        self.W, most = next((s for s in shares if s[0] * s[1] >= chunks), shares[-1])
-        if o.warps:
-            self.W, most = o.warps, few
+        warps, most = next((s for s in shares if s[0] * s[1] >= chunks), shares[-1])
+        self.W = o.warps or warps
+        most = few if o.warps else most
         self.U = min(most, -(-chunks // self.W))
         self.R = max(1, o.block) if self.W == 1 and outer else 1
         self.capacity = LANES * WARP * self.W * self.U
