@@ -349,10 +349,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in args.names or ALL:
         known[name](report, effort)
         gc.collect()
+        if args.json:
+            text = json.dumps({"conditions": found, **report.to_json()}, indent=1)
+            Path(args.json).write_text(text + "\n", encoding="utf-8")
     print(f"\n{time.perf_counter() - begin:.0f} s")
-    if args.json:
-        text = json.dumps({"conditions": found, **report.to_json()}, indent=1)
-        Path(args.json).write_text(text + "\n", encoding="utf-8")
     return 0 if all(figure.met for figure in report.figures) else 1
 
 

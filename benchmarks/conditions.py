@@ -37,6 +37,7 @@ def conditions(threads: int, repetitions: int) -> dict[str, Json]:
         "torch.compile": "default mode, dynamic=False, fullgraph=True, the ONNX nodes as torch ops",
         "ONNX Runtime": "intra_op 2, inter_op 1, all graph optimisations, CPU",
         "lead": "each turn starts with untimed calls, at least 2 and for 45 ms",
+        "load": f"{os.getloadavg()[0]:.1f} in the minute before",
         "blas": blas_kernel(),
         "c++": first_line("g++", "--version"),
         "commit": first_line("git", "rev-parse", "HEAD"),
