@@ -114,7 +114,11 @@ class Options(TypedDict):
 
 
 def options_of(args: argparse.Namespace) -> Options:
-    """The options that all commands share. A store keeps the profile of its machine too."""
+    """The options that all commands share. A store keeps the profile of its machine too.
+
+    `run` binds its sizes to the engine that serves all of them; the other commands also tell the
+    cost model.
+    """
     from compiler.measure.machine import stored_machine
 
     return Options(
@@ -126,7 +130,7 @@ def options_of(args: argparse.Namespace) -> Options:
         machine=stored_machine(args.store) if args.store else None,
         threads=args.threads,
         store=args.store,
-        sizes=assignments(args.size, "--size"),
+        sizes={} if args.command == "run" else assignments(args.size, "--size"),
     )
 
 
@@ -140,9 +144,9 @@ def inputs_of(args: argparse.Namespace, built: Built) -> dict[str, Array]:
     """The arrays of `--inputs`, else made ones at `--size`."""
     from compiler.measure.inputs import default_sizes, made_inputs, read_inputs
 
+    sizes = default_sizes(built, find_model(args.model), assignments(args.size, "--size"))
     if args.inputs:
         return read_inputs(args.inputs)
-    sizes = default_sizes(built, find_model(args.model), assignments(args.size, "--size"))
     return made_inputs(built, sizes, args.seed)
 
 

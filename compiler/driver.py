@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.errors import InputsError, OptionError, TargetError
-from compiler.frontend.load import OnnxModel, load
+from compiler.frontend.load import OnnxModel, Source, load
 from compiler.frontend.reference import node_model
 from compiler.ir.dims import format_dim, product
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
@@ -80,7 +80,7 @@ def read_pipeline(pipeline: str | Pipeline | None) -> Pipeline:
 
 
 def compile(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     target: str = "cpu",
     pin: Mapping[str, int] | None = None,
     pipeline: str | Pipeline | None = None,
@@ -321,7 +321,7 @@ def changed_components(store: Path, model: str, key: Key) -> tuple[str, ...]:
 
 
 def trace_model(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     pipeline: str | Pipeline | None = None,
     *,
     numerics: str = "default",

@@ -24,7 +24,7 @@ import numpy as np
 
 from compiler.driver import Built, Progress, compile, read_pipeline, trace_model
 from compiler.errors import InputsError, TargetError
-from compiler.frontend.load import OnnxModel, load
+from compiler.frontend.load import OnnxModel, Source, load
 from compiler.frontend.reference import ReferenceRunner, evaluate, evaluator, widened
 from compiler.ir.binding import bind_symbols
 from compiler.ir.graph import format_origin
@@ -181,7 +181,7 @@ def baseline(pipeline: Pipeline) -> Pipeline:
 
 
 def measure(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     target: str = "cpu",
     pin: Mapping[str, int] | None = None,
     pipeline: str | Pipeline | None = None,
