@@ -46,7 +46,7 @@ BYTES = 1.1
 INDEX_MAPS = frozenset({"permute", "slice", "reverse", "expand", "copy", "reshape"})
 """Families that only tell where to read, without a condition."""
 
-PROLOGUE = (BROADCASTING | MOVEMENT | {"reshape"}) - {"gather", "gather_elements"}
+PROLOGUE = (BROADCASTING | MOVEMENT | {"reshape", "iota"}) - {"gather", "gather_elements"}
 """Families that a prologue may hold: where they read follows from where they are wanted."""
 
 

@@ -99,6 +99,36 @@ def test_r4_one_place_for_each_computed_value() -> None:
     assert (rule, message, values) == ("R4", "fuse.R4.twice", {"value": "e", "times": 2})
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "step", "part", "meet"),
+    [
+        ("0", "n", 1, "n", False),  # a split: side by side, whatever n is
+        ("0", "1", 2, "n", False),  # even and odd places
+        ("0", "n", 2, "n", True),  # odd n: they interlock, even n: they meet
+        ("0", "n-1", 1, "n", True),  # one element in common
+        ("0", "3", 1, "n", True),  # apart only for small n
+        ("0", "3", 1, "3", False),
+        ("2", "1", 1, "1", False),  # two columns
+        ("1", "1", 1, "1", True),
+    ],
+)
+def test_r4_parts_that_never_meet_may_both_be_read(
+    first: str, second: str, step: int, part: str, meet: bool
+) -> None:
+    def half(start: str) -> str:
+        return f"slice %e {{starts=[0, {start}], steps=[1, {step}]}} : f32[r,{part}]"
+
+    body = f"""{EXP} %p = {half(first)} %q = {half(second)} %h = map.neg %q : f32[r,{part}]
+      %z = map.add %p, %h : f32[r,{part}]"""
+    facts = facts_of(body, "%z")
+    found = form(facts)
+    if meet and first != second:
+        assert isinstance(found, Failure) and (found.rule, found.message) == ("R4", "fuse.R4.twice")
+    else:
+        assert isinstance(found, Form) and found.operands == ("x",)
+        assert len(found.reads) == (1 if first == second else 2)
+
+
 def test_movement_composes_in_a_pointwise_group() -> None:
     body = """%e = map.exp %x : f32[r,c] %t = permute %e {perm=[1, 0]} : f32[c,r]
       %h = slice %t {starts=[1, 0], steps=[2, 1]} : f32[c//2,r] %z = map.neg %h : f32[c//2,r]"""
