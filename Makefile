@@ -11,12 +11,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test bench samples clean chromium
+.PHONY: help run test conformance bench samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: $(VENV)/.installed ## Install what the page needs and open it on localhost
+run: $(VENV)/.installed gpu ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
 
 test: $(VENV)/.installed-test chromium ## Install the test tools, check style and types, run all tests
@@ -24,8 +24,11 @@ test: $(VENV)/.installed-test chromium ## Install the test tools, check style an
 	$(BIN)/pyright
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed-test ## Compare with ONNX Runtime, side by side in one run
+bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks
+
+conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
+	@$(BIN)/python -m conformance
 
 samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
 	@$(BIN)/python -m sample_models.generate
@@ -54,11 +57,27 @@ $(VENV)/.installed: requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
-	@echo "Installing requirements-test.txt into $(VENV) ..."
+# The GPU's packages compile to PTX without a GPU: the tests read that text.
+$(VENV)/.installed-test: requirements-test.txt requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-test.txt and requirements-gpu.txt into $(VENV) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-r requirements.txt -r requirements-test.txt
+		-r requirements.txt -r requirements-test.txt -r requirements-gpu.txt
 	touch $@
+
+$(VENV)/.installed-bench: requirements-bench.txt $(VENV)/.installed-test
+	@echo "Installing requirements-bench.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-bench.txt
+	touch $@
+
+$(VENV)/.installed-gpu: requirements-gpu.txt $(VENV)/.installed
+	@echo "Installing requirements-gpu.txt into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements.txt -r requirements-gpu.txt
+	touch $@
+
+gpu: $(VENV)/.installed
+	@if nvidia-smi -L >/dev/null 2>&1; then $(MAKE) $(VENV)/.installed-gpu; fi
 
 # The browser tests drive Debian's own Chromium. Without it the run fails; nothing is skipped.
 chromium:

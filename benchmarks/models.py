@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -62,3 +64,46 @@ def one_add() -> bytes:
     """y = x + x: one kernel with next to nothing to do."""
     node = helper.make_node("Add", ["x", "x"], ["y"])
     return _model("one_add", [node], {"x": ["n"]}, {"y": ["n"]}, {})
+
+
+BLOCK_NODES = 25
+
+
+def blocks(count: int) -> bytes:
+    """`count` equal blocks of 25 nodes, each with weights of its own, 64 wide:
+
+        y = x + gelu(layernorm(x) W1 + b1) W2 + b2;  x' = tanh(y) * s + relu(y - t) / d
+    """
+    random = np.random.default_rng(500)
+    nodes: list[onnx.NodeProto] = []
+    weights = {
+        "eps": np.array(1e-5, np.float32), "root2": np.array(np.sqrt(2), np.float32),
+        "one": np.array(1, np.float32), "half": np.array(0.5, np.float32),
+    }  # fmt: skip
+
+    def op(kind: str, *inputs: str, out: str = "", **more: Any) -> str:
+        name = out or f"{kind.lower()}_{len(nodes)}"
+        nodes.append(helper.make_node(kind, inputs, [name], name=f"n{len(nodes)}", **more))
+        return name
+
+    def weight(*shape: int) -> str:
+        name = f"w{len(weights)}"
+        scale = 1 / np.sqrt(shape[0]) if len(shape) == 2 else 0.5
+        weights[name] = (scale * random.standard_normal(shape)).astype(np.float32)
+        return name
+
+    x, size = "x", 64
+    for k in range(count):
+        centred = op("Sub", x, op("ReduceMean", x, axes=[-1]))
+        variance = op("ReduceMean", op("Mul", centred, centred), axes=[-1])
+        normal = op("Div", centred, op("Sqrt", op("Add", variance, "eps")))
+        normal = op("Add", op("Mul", normal, weight(size)), weight(size))
+        v = op("Add", op("MatMul", normal, weight(size, size)), weight(size))
+        e = op("Add", op("Erf", op("Div", v, "root2")), "one")
+        gelu = op("Mul", op("Mul", v, e), "half")
+        y = op("Add", x, op("Add", op("MatMul", gelu, weight(size, size)), weight(size)))
+        kept = op("Mul", op("Tanh", y), weight(size))
+        more = op("Div", op("Relu", op("Sub", y, weight(size))), "root2")
+        x = op("Add", kept, more, out="y" if k == count - 1 else "")
+    shape: list[str | int] = ["rows", size]
+    return _model(f"blocks_of_{len(nodes)}", nodes, {"x": shape}, {"y": shape}, weights)

@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--pin", action="append", metavar="DIM=N", help="bind at compile time")
     common.add_argument("--size", action="append", metavar="DIM=N", help="bind at run time")
     common.add_argument("--pipeline", metavar="TEXT", help="for example default,fuse{by=origin}")
-    common.add_argument("--target", default="cpu", help="cpu")
+    common.add_argument("--target", default="cpu", help="cpu, cuda or cuda:ptx")
     common.add_argument("--numerics", default="default", choices=("default", "strict"))
     common.add_argument(
         "--threads", type=at_least_one, metavar="N", help="default: all cores"
@@ -114,7 +114,11 @@ class Options(TypedDict):
 
 
 def options_of(args: argparse.Namespace) -> Options:
-    """The options that all commands share. A store keeps the profile of its machine too."""
+    """The options that all commands share. A store keeps the profile of its machine too.
+
+    `run` binds its sizes to the engine that serves all of them; the other commands also tell the
+    cost model.
+    """
     from compiler.measure.machine import stored_machine
 
     return Options(
@@ -126,7 +130,7 @@ def options_of(args: argparse.Namespace) -> Options:
         machine=stored_machine(args.store) if args.store else None,
         threads=args.threads,
         store=args.store,
-        sizes=assignments(args.size, "--size"),
+        sizes={} if args.command == "run" else assignments(args.size, "--size"),
     )
 
 
@@ -140,9 +144,9 @@ def inputs_of(args: argparse.Namespace, built: Built) -> dict[str, Array]:
     """The arrays of `--inputs`, else made ones at `--size`."""
     from compiler.measure.inputs import default_sizes, made_inputs, read_inputs
 
+    sizes = default_sizes(built, find_model(args.model), assignments(args.size, "--size"))
     if args.inputs:
         return read_inputs(args.inputs)
-    sizes = default_sizes(built, find_model(args.model), assignments(args.size, "--size"))
     return made_inputs(built, sizes, args.seed)
 
 

@@ -10,11 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from compiler.errors import InputsError, OptionError
-from compiler.frontend.load import OnnxModel, load
+from compiler.errors import InputsError, OptionError, TargetError
+from compiler.frontend.load import OnnxModel, Source, load
 from compiler.frontend.reference import node_model
+from compiler.ir.dims import format_dim, product
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
 from compiler.ir.module import EMPTY, Module
 from compiler.ir.names import Names
@@ -24,16 +27,30 @@ from compiler.ir.printer import print_module
 from compiler.key import Key, engine_key
 from compiler.passes.base import Blobs, Context
 from compiler.passes.base import Built as BuiltKernel
-from compiler.pipeline import DEFAULT, Pipeline, parse_pipeline, print_pipeline, run_pass
+from compiler.pipeline import (
+    DEFAULT,
+    Pipeline,
+    for_target,
+    parse_pipeline,
+    print_pipeline,
+    run_pass,
+)
 from compiler.runtime.engine import Engine, Parts
 from compiler.runtime.native import cpu_features
+from compiler.runtime.store import Json
 from compiler.trace import PassRecord, Trace
+
+if TYPE_CHECKING:
+    from compiler.runtime.cuda import Device
 
 Progress = Callable[[PassRecord | None, str, int, int], None]
 """Told (record, phase, done, of): after each pass (`pass`), and for each kernel (`build`)."""
 
 NUMERICS = ("default", "strict")
-TARGETS = ("cpu",)
+TARGETS = ("cpu", "cuda", "cuda:ptx")
+"""`cuda` runs on the GPU at hand; `cuda:ptx` compiles for one (compute capability 9.0) without."""
+
+PTX_CAPABILITY = (9, 0)
 
 
 @dataclass(frozen=True)
@@ -63,7 +80,7 @@ def read_pipeline(pipeline: str | Pipeline | None) -> Pipeline:
 
 
 def compile(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     target: str = "cpu",
     pin: Mapping[str, int] | None = None,
     pipeline: str | Pipeline | None = None,
@@ -84,8 +101,9 @@ def compile(
     `store` is a folder that keeps engines by key. Raises ModelError, OptionError, PipelineError,
     PinError, UnsupportedOperator, Cancelled.
     """
-    passes = read_pipeline(pipeline)
     _check(target, numerics, shapes)
+    passes = for_target(read_pipeline(pipeline), target)
+    device = open_device(target) if target == "cuda" else None
     begin = time.perf_counter()
     loaded = model if isinstance(model, OnnxModel) else load(model)
     phases = {"import": (time.perf_counter() - begin) * 1e3}
@@ -98,6 +116,7 @@ def compile(
         params=ParamStore(), machine=machine or TEST_MACHINE, numerics=numerics, target=target,
         sizes=dict(sizes or {}), pin=dict(pin or {}), names=Names(), blobs=Blobs(),
         cancel=cancel or threading.Event(), progress=on_kernel, model=loaded,
+        capability=device.capability if device is not None else PTX_CAPABILITY,
     )  # fmt: skip
     text = print_pipeline(passes)
     module = EMPTY
@@ -114,7 +133,7 @@ def compile(
             check_sizes(module, context.sizes)
             key = engine_key(
                 module, pin=context.pin, sizes=context.sizes, pipeline=text, numerics=numerics,
-                target=target, features=cpu_features(), machine=context.machine,
+                target=target, features=features(context), machine=context.machine,
             )  # fmt: skip
             folder = Path(store) / "engine" / key.digest if store is not None else None
         if progress is not None:
@@ -127,7 +146,15 @@ def compile(
     hit = folder is not None and folder.is_dir()
     changed = () if hit or store is None else changed_components(Path(store), loaded.name, key)
     start = time.perf_counter()
-    if hit and folder is not None:
+    if context.gpu:
+        from compiler.runtime.cuda import CudaEngine
+
+        engine: Engine = (
+            CudaEngine.load_gpu(folder, device)
+            if hit and folder is not None
+            else CudaEngine(make_parts(trace, context, key), device)
+        )
+    elif hit and folder is not None:
         engine = Engine.load(folder, threads=threads)
     else:
         engine = Engine.assemble(make_parts(trace, context, key), threads=threads)
@@ -135,6 +162,28 @@ def compile(
     if folder is not None and not hit:
         engine.save(folder)
     return Built(trace, engine, loaded, context, key, phases, hit, changed)
+
+
+def open_device(target: str) -> Device:
+    """The GPU that a target needs. Raises TargetError that says why there is none."""
+    from compiler.runtime.cuda import Device, NoDevice
+
+    try:
+        return Device.open()
+    except NoDevice as error:
+        raise TargetError("target.device", target=target, reason=str(error)) from error
+
+
+def features(context: Context) -> tuple[str, str]:
+    """What machine code depends on: the CPU's name and features, or the GPU's capability."""
+    if not context.gpu:
+        return cpu_features()
+    major, minor = context.capability
+    try:
+        compiler = f"numba-cuda {version('numba-cuda')}"
+    except PackageNotFoundError:
+        compiler = ""
+    return f"sm_{major}{minor}", compiler
 
 
 def _check(target: str, numerics: str, shapes: Mapping[str, str] | None) -> None:
@@ -180,7 +229,7 @@ def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
         objects[built.symbol] = built.object
         listing.setdefault(source.symbol, source.text)
         texts[f"llvm/{source.symbol}.ll"] = built.llvm.encode()
-        texts[f"asm/{source.symbol}.s"] = built.assembly.encode()
+        texts[_assembly_name(source.symbol, context.gpu)] = built.assembly.encode()
     texts["kernels.py"] = "\n\n".join(listing.values()).encode()
     texts["trace.json"] = json.dumps(trace.to_json()).encode()
     for k, snapshot in enumerate(trace.snapshots()):
@@ -202,6 +251,8 @@ def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
         "target": trace.target,
         "symbols": symbols,
     }
+    if context.gpu:
+        about |= {"capability": list(context.capability), "grids": grids(module)}
     params = {p.name: context.params.get(p.digest) for p in module.params}
     used = {b.source for b in module.plan.buffers if b.kind == "param"}
     return Parts(
@@ -218,6 +269,23 @@ def make_parts(trace: Trace, context: Context, key: Key) -> Parts:
     )
 
 
+def _assembly_name(symbol: str, gpu: bool) -> str:
+    return f"ptx/{symbol}.ptx" if gpu else f"asm/{symbol}.s"
+
+
+def grids(module: Module) -> dict[str, Json]:
+    """kernel -> extents, block loops over them, threads of a block: what a launch must know."""
+    found: dict[str, Json] = {}
+    for kernel in module.kernels:
+        loops, _ = kernel.grid()
+        blocks = [format_dim(loop.extent) for loop in loops if loop.kind == "block"]
+        threads = product(loop.extent for loop in loops if loop.kind != "block")
+        found[kernel.name] = {
+            "extents": list(kernel.extents), "blocks": list(blocks), "threads": threads.constant,
+        }  # fmt: skip
+    return found
+
+
 def stored_kernels(folder: Path) -> dict[str, BuiltKernel]:
     """The kernels of an artifact by source symbol: nothing of them is compiled again."""
     from compiler.runtime.store import read_verified
@@ -226,12 +294,13 @@ def stored_kernels(folder: Path) -> dict[str, BuiltKernel]:
     found: dict[str, BuiltKernel] = {}
     symbols = manifest.about.get("symbols", {})
     assert isinstance(symbols, dict)
+    gpu = manifest.about.get("target", "cpu") != "cpu"
     for symbol, native in symbols.items():
         found[symbol] = BuiltKernel(
             str(native),
-            manifest.read(f"native/{native}.o"),
+            manifest.read(f"cubin/{native}.cubin" if gpu else f"native/{native}.o"),
             manifest.read(f"llvm/{symbol}.ll").decode(),
-            manifest.read(f"asm/{symbol}.s").decode(),
+            manifest.read(_assembly_name(symbol, gpu)).decode(),
         )
     return found
 
@@ -252,7 +321,7 @@ def changed_components(store: Path, model: str, key: Key) -> tuple[str, ...]:
 
 
 def trace_model(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     pipeline: str | Pipeline | None = None,
     *,
     numerics: str = "default",

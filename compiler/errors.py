@@ -4,6 +4,7 @@
     └─ UnsupportedOperator(node, domain) nothing here can compute one of its nodes
     PinError(name)                       a dimension that the model does not have, or a bad size
     PipelineError(text)                  a pipeline that is not well-formed
+    TargetError(target)                  a machine to compile for that does not answer
 
 A message id is a key of the catalogues; with `.remedy` behind it, it is the key of the way out.
 The English of both stands here, so that the compiler can speak without a page.
@@ -141,6 +142,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "no node to force is called {name!r}; known are the values {known}, and #positions",
         "Name the output of a node, or its position as #3.",
     ),
+    "fuse.unknown": (
+        "{option}={pair} does not name two values that a step computes; known are {known}",
+        "Write A+B with two of these values, as `explain` shows them before fuse.",
+    ),
     "inputs.unknown-shape": (
         "the shape of input {input!r} is not known, so none can be made",
         "Give the inputs as a file of arrays.",
@@ -166,6 +171,18 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "Leave out the size, or give inputs of that size.",
     ),
     "error.option": ("{text}", "Choose one of these."),
+    "target.device": (
+        "target {target} needs a GPU of NVIDIA, and none answers: {reason}",
+        "Compile for cuda:ptx, which needs none, or run where a GPU and its driver are.",
+    ),
+    "target.measure": (
+        "target {target} compiles for a GPU and runs nothing, so there is nothing to measure",
+        "Measure with the target cuda where a GPU is, or with cpu.",
+    ),
+    "target.packages": (
+        "target {target} needs packages for GPUs: {reason}",
+        "Install them: pip install -r requirements-gpu.txt.",
+    ),
     "error.pipeline": ("{text}", "Compare the text with the list of passes in docs/passes.md."),
 }
 """Message id -> (the problem, the way out), in English."""
@@ -249,7 +266,7 @@ class PinError(CompilerError):
 
 
 class ForceError(CompilerError):
-    """`partition-fallback{force=[…]}` names something that is not there."""
+    """`force` or `forbid` of a pass names something that is not there."""
 
 
 class InputsError(CompilerError):
@@ -268,3 +285,7 @@ class PipelineError(CompilerError):
 
     def __init__(self, text: str, **parameters: Parameter) -> None:
         super().__init__("error.pipeline", text=text, **parameters)
+
+
+class TargetError(CompilerError):
+    """A machine to compile for that is not there, or lacks what compiling for it takes."""

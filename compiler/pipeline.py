@@ -17,31 +17,40 @@ from compiler.errors import PipelineError
 from compiler.ir.edits import fold
 from compiler.ir.module import EMPTY, Module
 from compiler.ir.verify import verify
+from compiler.passes.algebraic_simplify import AlgebraicSimplify
 from compiler.passes.base import Context, Option, Pass, PassError
 from compiler.passes.bind_dims import BindDims
 from compiler.passes.build import Build
+from compiler.passes.cancel_permutes import CancelPermutes
+from compiler.passes.canonicalise import Canonicalise
 from compiler.passes.collapse_axes import CollapseAxes
 from compiler.passes.cse import Cse
 from compiler.passes.dce import Dce
 from compiler.passes.decompose import Decompose
+from compiler.passes.dedup_params import DedupParams
 from compiler.passes.emit import Emit
+from compiler.passes.fold_batchnorm import FoldBatchnorm
 from compiler.passes.fold_constants import FoldConstants
 from compiler.passes.fold_shape_ops import FoldShapeOps
 from compiler.passes.fuse import Fuse
 from compiler.passes.import_model import Import
 from compiler.passes.infer_shapes import InferShapes
+from compiler.passes.inplace import Inplace
 from compiler.passes.lower_loops import LowerLoops
+from compiler.passes.map_gpu import MapGpu
 from compiler.passes.order_steps import OrderSteps
 from compiler.passes.partition_fallback import PartitionFallback
 from compiler.passes.plan_memory import PlanMemory
+from compiler.passes.rematerialise_cheap import RematerialiseCheap
 from compiler.passes.remove_noops import RemoveNoops
 from compiler.passes.stream_stores import StreamStores
 from compiler.trace import PassRecord
 
 PASSES: tuple[type[Pass], ...] = (
-    Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, RemoveNoops,
-    Cse, Dce, Decompose, Fuse, LowerLoops, CollapseAxes, StreamStores, OrderSteps,
-    PlanMemory, Emit, Build,
+    Import, BindDims, InferShapes, PartitionFallback, FoldConstants, FoldShapeOps, FoldBatchnorm,
+    DedupParams, Canonicalise, AlgebraicSimplify, CancelPermutes, RemoveNoops, Cse, Dce, Decompose,
+    RematerialiseCheap, Fuse, LowerLoops, CollapseAxes, OrderSteps, Inplace, StreamStores,
+    MapGpu, PlanMemory, Emit, Build,
 )  # fmt: skip
 """Every pass there is."""
 
@@ -49,9 +58,10 @@ Pipeline = tuple[Pass, ...]
 
 DEFAULT: Pipeline = (
     Import(), BindDims(), InferShapes(), PartitionFallback(), FoldConstants(), FoldShapeOps(),
-    RemoveNoops(), Cse(), Dce(), Decompose(), FoldConstants(), RemoveNoops(), Cse(), Dce(), Fuse(),
-    LowerLoops(), CollapseAxes(), StreamStores(), OrderSteps(), PlanMemory(),
-    Emit(), Build(),
+    FoldBatchnorm(), DedupParams(), Canonicalise(), RemoveNoops(), Cse(), Dce(), Decompose(),
+    FoldConstants(), Canonicalise(), AlgebraicSimplify(), CancelPermutes(), RemoveNoops(), Cse(),
+    Dce(), RematerialiseCheap(), Fuse(), LowerLoops(), CollapseAxes(), OrderSteps(), Inplace(),
+    StreamStores(), PlanMemory(), Emit(), Build(),
 )  # fmt: skip
 
 OP_BY_OP: Pipeline = (
@@ -60,6 +70,18 @@ OP_BY_OP: Pipeline = (
     PlanMemory(share=False), Emit(), Build(),
 )  # fmt: skip
 """The baseline everywhere: no clean-up, one kernel an ONNX node, one buffer a value."""
+
+
+def for_target(pipeline: Pipeline, target: str) -> Pipeline:
+    """The pipeline as it runs for a target: for a GPU, `map-gpu` takes the place of `stream-stores`
+    (of `plan-memory`, which it precedes, where that is not there)."""
+    if target == "cpu" or any(isinstance(p, MapGpu) for p in pipeline):
+        return pipeline
+    names = [p.name for p in pipeline]
+    if "stream-stores" in names:
+        return tuple(MapGpu() if isinstance(p, StreamStores) else p for p in pipeline)
+    at = names.index("plan-memory")
+    return (*pipeline[:at], MapGpu(), *pipeline[at:])
 
 
 def find(name: str) -> type[Pass]:

@@ -429,9 +429,17 @@ def models(draw: st.DrawFn, steps: int = 10, library: bool = True) -> Random:
 
 # ---- pipelines -----------------------------------------------------------------------------------
 
-TENSOR = ("remove-noops", "cse", "dce", "fold-constants", "fold-shape-ops")
+TENSOR = (
+    "remove-noops", "cse", "dce", "fold-constants", "fold-shape-ops", "fold-batchnorm",
+    "dedup-params", "canonicalise",
+)  # fmt: skip
 """Optional passes that may stand anywhere after infer-shapes and before fuse, again and again."""
-LOOPS = ("collapse-axes", "stream-stores", "order-steps")
+DECOMPOSED = (
+    *TENSOR, "algebraic-simplify", "algebraic-simplify{reassoc=true}", "cancel-permutes",
+    "rematerialise-cheap",
+)
+"""Those that may stand between decompose and fuse."""
+LOOPS = ("collapse-axes", "stream-stores", "order-steps", "inplace")
 FUSE = ("fuse", "fuse{by=origin}", "fuse{max_ops=1}", "fuse{max_ops=2}", "fuse{max_ops=5}")
 
 
@@ -446,6 +454,6 @@ def pipelines(draw: st.DrawFn) -> str:
     memory = draw(st.sampled_from(["plan-memory", "plan-memory{share=false}"]))
     return ",".join([
         "import", "bind-dims", "infer-shapes", *some(TENSOR, 3), "partition-fallback",
-        *some(TENSOR, 4), "decompose", *some(TENSOR, 5), *fuse, "lower-loops", *some(LOOPS, 4),
+        *some(TENSOR, 4), "decompose", *some(DECOMPOSED, 6), *fuse, "lower-loops", *some(LOOPS, 4),
         memory, "emit", "build",
     ])  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,16 @@ from compiler.trace import PassRecord, Trace
 from sample_models import FOLDER, sample
 from tests.frontend.models import data, info, model, node
 from tests.whole import (
-    NAMES,
+    CONVOLUTIONS,
     PIPELINES,
+    Whole,
     assert_near,
     assert_same_bits,
     built,
+    each_small,
     float64,
     inputs_of,
+    pipeline_of,
 )
 
 SIZES = ((7, 33), (250, 401), (0, 0), (1, 1), (0, 5), (5, 0))
@@ -39,13 +43,12 @@ SIZES = ((7, 33), (250, 401), (0, 0), (1, 1), (0, 5), (5, 0))
 # ---- results -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize(("name", "sizes"), each_small(SIZES), ids=str)
 @pytest.mark.parametrize("base", PIPELINES)
-@pytest.mark.parametrize("name", NAMES)
-def test_one_engine_is_right_at_every_size(name: str, base: str, sizes: tuple[int, int]) -> None:
+def test_one_engine_is_right_at_every_size(name: str, base: str, sizes: tuple[int, ...]) -> None:
     one = built(name, base)
     names = [s.name for s in one.engine.signature.symbols]
-    inputs = inputs_of(one.trace, dict(zip(names, sizes, strict=False)), seed=1)
+    inputs = inputs_of(one.trace, dict(zip(names, sizes, strict=True)), seed=1)
     found = one.engine.run(inputs)
     wanted = float64(one.model, inputs)
     assert all(a.dtype == np.float32 for a in found.values())
@@ -54,7 +57,25 @@ def test_one_engine_is_right_at_every_size(name: str, base: str, sizes: tuple[in
     assert_same_bits(call(), found)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [(n, s) for n, s in each_small([(1, 1), (2, 3)]) if n not in CONVOLUTIONS or s == (1,)],
+    ids=str,
+)
+def test_the_loops_say_the_same(name: str, sizes: tuple[int, ...]) -> None:
+    """What the machine code was made from, read by an interpreter; of convolutions one image."""
+    whole = interpreted(name)
+    names = [s.name for s in whole.module.dims]
+    inputs = inputs_of(whole.trace, dict(zip(names, sizes, strict=True)), seed=2)
+    assert_near(whole.run(inputs), float64(whole.model, inputs))
+
+
+@cache
+def interpreted(name: str) -> Whole:
+    return Whole(sample(name).path, pipeline_of(sample(name)))
+
+
+@pytest.mark.parametrize("name", ["five_op_chain", "mlp", "tiny_gpt", "conv_bn_relu"])
 def test_pinned_sizes_are_literals_of_the_code(name: str) -> None:
     symbols = built(name).engine.signature.symbols
     pin = {s.name: 3 + k for k, s in enumerate(symbols)}
@@ -83,27 +104,6 @@ def kernels(trace: Trace) -> int:
     plan = trace.final.plan
     assert plan is not None
     return sum(isinstance(s, KernelStep) for s in plan.steps)
-
-
-@pytest.mark.parametrize(
-    ("name", "base", "launches"),
-    [
-        ("five_op_chain", "default", 1),
-        ("five_op_chain", "op-by-op", 5),
-        ("softmax_spelled_out", "default", 1),
-        ("softmax_spelled_out", "op-by-op", 5),
-        ("mlp", "default", 4),
-        ("mlp", "op-by-op", 6),
-        ("layernorm_residual", "default", 3),
-        ("layernorm_residual", "op-by-op", 4),
-        ("digits", "default", 5),
-        ("digits", "op-by-op", 7),
-        ("diamond", "default", 3),
-        ("diamond", "op-by-op", 3),
-    ],
-)
-def test_launches_are_counted(name: str, base: str, launches: int) -> None:
-    assert built(name, base).engine.plan.launches() == launches
 
 
 def test_layer_normalization_is_one_kernel() -> None:
@@ -164,7 +164,9 @@ def test_equal_kernels_are_built_once() -> None:
     source = model(nodes, [info("x", ["n", 3])], ["y"], {"w": np.eye(3, dtype=np.float32)})
     one = compiler.compile(data(source))
     assert kernels(one.trace) == 3
-    assert len({s.symbol for s in one.module.sources}) == 1
+    # The first reads the caller's array, the other two write over the products.
+    symbols = [s.symbol for s in one.module.sources]
+    assert symbols[1] == symbols[2] != symbols[0]
     x = np.array([[1, -2, 3]], np.float32)
     assert np.array_equal(one.engine.run({"x": x})["y"], [[1, 0, 3]])
 
@@ -355,7 +357,7 @@ def test_a_folder_holds_the_engine_that_was_saved_last(tmp_path: Path) -> None:
 
 def test_what_cannot_be_asked_for_is_refused() -> None:
     path = sample("diamond").path
-    with pytest.raises(OptionError, match="a target is one of cpu, not 'tpu'"):
+    with pytest.raises(OptionError, match="a target is one of cpu, cuda, cuda:ptx, not 'tpu'"):
         compiler.compile(path, target="tpu")
     with pytest.raises(OptionError, match="one of default, strict, not 'fast'"):
         compiler.compile(path, numerics="fast")

@@ -237,7 +237,8 @@ def test_measure_compares_three_variants_in_one_run(capsys: Capture) -> None:
         (("compile", "diamond", "--pipeline", "default,-emit"), "emit is required"),
         (("compile", "diamond", "--pipeline", "default,partition-fallback{force=[zz]}"),
          "no node to force is called 'zz'"),
-        (("compile", "diamond", "--target", "tpu"), "a target is one of cpu, not 'tpu'"),
+        (("compile", "diamond", "--target", "tpu"),
+         "a target is one of cpu, cuda, cuda:ptx, not 'tpu'"),
         (("run", "diamond", "--size", "foo=3"), "no dimension called 'foo'"),
         (("run", "diamond", "--pin", "rows=2", "--size", "rows=3"), "rows is pinned to 2"),
         (("run", "diamond", "--inputs", "nowhere.npz"), "nowhere.npz"),
@@ -310,3 +311,11 @@ def test_it_is_a_program() -> None:
     failed = program("compile", "nowhere.onnx")
     assert failed.returncode == 1 and failed.stdout == ""
     assert failed.stderr.startswith("error: nowhere.onnx: there is no such file")
+
+
+def test_every_size_runs_from_one_engine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for batch in ("1", "5", "0"):
+        call(capsys, "run", "digits", "--size", f"batch={batch}", "--store", str(tmp_path))
+    assert len(list((tmp_path / "engine").iterdir())) == 1

@@ -166,7 +166,7 @@ def test_orders() -> None:
 
 def test_operators() -> None:
     (shown,) = blocks(read("passes.md"), "operators")
-    assert shown.split() == sorted(o.name for o in OPERATORS if o.decompose)
+    assert shown.split() == sorted(o.name for o in OPERATORS)
 
 
 # ---- cli.md, and every command in the documentation ----------------------------------------------

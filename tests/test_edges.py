@@ -12,6 +12,7 @@ from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 from onnx import ModelProto, TensorProto
 
@@ -21,6 +22,7 @@ from compiler.ir.interpret.scalars import binary
 from compiler.ir.interpret.tensor import reduce
 from compiler.ir.types import Array
 from compiler.runtime.engine import Engine
+from sample_models import sample
 from tests.frontend.models import data, info, model, node
 from tests.whole import Whole
 
@@ -296,3 +298,12 @@ def test_any_byte_but_zero_is_true() -> None:
     found = engine.run({"x": x})
     assert found["y"].tolist() == [0, 1, 1, 1, 1]
     assert found["z"].view(np.uint8).tolist() == [0, 1, 1, 1, 1]
+
+
+def test_a_model_in_memory_is_compiled_as_it_is() -> None:
+    """What `onnx.load` gives, as well as a path or bytes."""
+    proto = onnx.load(sample("mlp").path)
+    inputs = {"x": np.ones((2, 784), np.float32)}
+    wanted = compiler.compile(sample("mlp").path).engine.run(inputs)
+    found = compiler.compile(proto).engine.run(inputs)
+    assert np.array_equal(found["y"], wanted["y"])

@@ -67,14 +67,11 @@ def test_machine_code_is_a_record_too(name: str, base: str) -> None:
     ]
     assert all(replay(r) == r.after for r in trace.records)
     kinds = {kind for s in trace.final.sources for kind, _ in s.artifacts}
-    assert kinds == {"object", "llvm", "assembly"}
+    assert kinds == ({"object", "llvm", "assembly"} if trace.final.kernels else set())
 
 
 def test_the_models_give_every_pass_something_to_do() -> None:
-    assert {p.name for p in DEFAULT} == {p.name for p in PASSES}
+    assert {p.name for p in DEFAULT} == {p.name for p in PASSES} - {"map-gpu"}
     traces = [built(name).trace for name in NAMES] + [whole(*model).trace for model in MODELS]
     changed = {r.name for trace in traces for r in trace.records if r.changed}
-    # Where a size is pinned; where independent steps stand in an order that costs memory.
-    quiet = {"bind-dims", "order-steps"}
-    if META:
-        assert {p.name for p in PASSES} - changed == quiet
+    assert {p.name for p in DEFAULT} - changed == {"bind-dims"}, "where a size is pinned"

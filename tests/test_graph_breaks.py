@@ -308,11 +308,57 @@ def test_convolutions_between_kernels(check) -> None:
 
 
 def test_an_error_of_the_library_names_the_value_and_the_engine_lives_on() -> None:
-    nodes = [node("Gather", ["x", "i"], ["g"]), node("Exp", ["g"], ["y"])]
+    nodes = [node("GatherND", ["x", "i"], ["g"]), node("Exp", ["g"], ["y"])]
     engine = compiler.compile(
-        data(model(nodes, [info("x", ["n"]), integer("i", ["m"])], ["y"]))
+        data(model(nodes, [info("x", ["n"]), integer("i", ["m", 1])], ["y"]))
     ).engine
     x = np.zeros(3, np.float32)
     with pytest.raises(LibraryError, match="%g"):
-        engine.run({"x": x, "i": np.array([7])})
-    assert engine.run({"x": x, "i": np.array([2, 0])})["y"].tolist() == [1, 1]
+        engine.run({"x": x, "i": np.array([[7]])})
+    assert engine.run({"x": x, "i": np.array([[2], [0]])})["y"].tolist() == [1, 1]
+
+
+def test_a_size_from_data_is_used_after_it_is_known(check) -> None:
+    """z = 2 shape(nonzero(x)) - k, beside k alone: nothing of z may run before the NonZero, which
+    itself waits for p = k + k."""
+    nodes = [
+        node("Add", ["k", "k"], ["p"]),
+        node("Pad", ["x", "p"], ["w"]),
+        node("NonZero", ["w"], ["i"]),
+        node("Shape", ["i"], ["s"]),
+        node("Add", ["s", "s"], ["d"]),
+        node("Sub", ["d", "k"], ["z"]),
+        node("ConstantOfShape", ["s"], ["c"]),
+    ]
+    source = model(nodes, [info("x", ["n"]), integer("k", [2])], ["z", "c"])
+    k = np.array([1, 2])
+    check(source, {"x": np.float32([0, 3, 1]), "k": k}, {"x": np.float32([]), "k": k})
+    reasons = {b.op: b.message for b in Whole(load(data(source))).trace.breaks()}
+    assert reasons["Shape"] == reasons["ConstantOfShape"] == "break.size-from-data"
+
+
+def test_a_size_from_data_may_be_one_where_it_is_broadcast(check) -> None:
+    """y = x + x[nonzero(c)]: as many as x has, or one."""
+    nodes = [node("NonZero", ["c"], ["i"]), node("Squeeze", ["i", "zero"], ["j"]),
+             node("Gather", ["x", "j"], ["g"]), node("Add", ["x", "g"], ["y"]),
+             node("Exp", ["y"], ["z"])]  # fmt: skip
+    weights = {"zero": np.zeros(1, np.int64)}
+    source = model(nodes, [info("x", ["n"]), info("c", ["m"])], ["z"], weights)
+    check(source, *({"x": floats(3), "c": np.float32(c)} for c in ([1, 1, 1], [0, 5], [1])))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_branch_of_an_if_that_is_taken_tells_the_shape(check, count: int) -> None:
+    """The condition is known when compiling; the branches make vectors of two sizes."""
+    branches = [graph([node("Concat", ["x"] * k, ["t"], axis=0)], [], ["t"]) for k in (2, 3)]
+    nodes = [
+        node("Equal", ["n", "two"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+        node("Add", ["y", "v"], ["z"]),
+    ]
+    weights = {"n": np.int64(count), "two": np.int64(2), "v": floats(count)}
+    source = model(nodes, [info("x", [1])], ["z"], weights)
+    check(source, {"x": floats(1)})
+    trace = Whole(load(data(source))).trace
+    assert [b.op for b in trace.breaks()] == ["If"]
+    assert trace.final.dims == ()

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -42,6 +42,10 @@ META: dict[str, dict[str, Any]] = (
 
 NAMES = tuple(each.name for each in catalogue())
 PIPELINES = ("default", "op-by-op")
+SLOW = {"conv_bn_relu": 3, "depthwise_separable": 3, "resnet_tiny": 3, "attention_block": 40,
+        "tiny_gpt": 40, "ffn_dynamic": 40}  # fmt: skip
+"""Sample -> the largest size for which the interpreters and the reference do not need long."""
+CONVOLUTIONS = ("conv_bn_relu", "depthwise_separable", "resnet_tiny")
 
 
 def pipeline_of(each: Sample, base: str = "default") -> str:
@@ -50,11 +54,26 @@ def pipeline_of(each: Sample, base: str = "default") -> str:
     return f"{base},partition-fallback{{force=[{force}]}}" if force else base
 
 
-@cache
 def built(name: str, base: str = "default", numerics: str = "default") -> Built:
     """A sample compiled, once a process."""
+    return _built(name, base, numerics)
+
+
+@cache
+def _built(name: str, base: str, numerics: str) -> Built:
     each = sample(name)
     return compiler.compile(each.path, pipeline=pipeline_of(each, base), numerics=numerics)
+
+
+def small(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of the sample's symbols, no larger than it takes, and not slow."""
+    most = sample(name).maximum.values()
+    return tuple(min(n, high, SLOW.get(name, n)) for n, high in zip(sizes, most, strict=False))
+
+
+def each_small(sizes: Iterable[tuple[int, ...]]) -> list[tuple[str, tuple[int, ...]]]:
+    """Every sample with each of the sizes that it takes, once."""
+    return [(n, taken) for n in NAMES for taken in dict.fromkeys(small(n, s) for s in sizes)]
 
 
 def model_of(source: ModelProto | OnnxModel | Path) -> OnnxModel:

@@ -161,6 +161,10 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         return raw_pointer(raw_load(note, u64(DATA)), dtype), note
 
     @njit(error_model="numpy")
+    def private(address, dtype, count):
+        return pointer(address, dtype)
+
+    @njit(error_model="numpy")
     def byte(note, at):
         return raw_load(note, u64(BASE)) + i64(at) * raw_load(note, u64(ITEMSIZE))
 
@@ -201,6 +205,12 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         return raw_load(elements, at)
 
     @njit(error_model="numpy")
+    def load_if(guard, buffer, at, other):
+        if guard:
+            return load(buffer, at)
+        return other
+
+    @njit(error_model="numpy")
     def store(buffer, at, value):
         elements, note = buffer
         note_store(note, at)
@@ -233,6 +243,6 @@ def _counting_vocabulary(strict: bool, math: str) -> dict[str, Any]:
         pass
 
     return {
-        **words, "pointer": pointer, "load": load, "store": store, "staging": staging,
-        "stream": stream, "stream_end": stream_end,
+        **words, "pointer": pointer, "private": private, "load": load, "load_if": load_if,
+        "store": store, "staging": staging, "stream": stream, "stream_end": stream_end,
     }  # fmt: skip

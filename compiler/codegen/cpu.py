@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ from compiler.ir.dims import ONE, ZERO, Dim, FloorDiv, product
 from compiler.ir.loops import (
     COMPARE,
     Acc,
+    Aligned,
+    Alloc,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -36,10 +39,12 @@ from compiler.ir.loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
     Update,
+    as_within,
 )
 from compiler.ir.module import SourceLine
 from compiler.ir.printer import canonical_kernel
@@ -54,6 +59,9 @@ WIDE = 1 << 22
 
 LONGEST_ROW = 1 << 14
 """Elements of a row that is still worth keeping apart: it must stay in the second-level cache."""
+
+PRIVATE = 1024
+"""Elements of a scratch buffer of literal size that is still put on the stack."""
 
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
@@ -96,14 +104,18 @@ def literal(value: Scalar) -> str:
     return f"{word(value.dtype)}({short if exact else repr(x)})"
 
 
-def index_text(value: Dim) -> str:
-    """An integer polynomial in unsigned arithmetic."""
+def index_text(value: Dim, signed: Container[str] = ()) -> str:
+    """An integer polynomial in unsigned arithmetic; `signed` are the symbols of type i64 (lets)."""
     if not value.terms:
         return "u64(0)"
     parts: list[str] = []
     for monomial, coefficient in value.terms:
         factors = [
-            f"({index_text(a.numerator)}) // u64({a.divisor})" if isinstance(a, FloorDiv) else a
+            f"({index_text(a.numerator, signed)}) // u64({a.divisor})"
+            if isinstance(a, FloorDiv)
+            else f"u64({a})"
+            if a in signed
+            else a
             for a in monomial
         ]
         factors = [f"({f})" if "//" in f else f for f in factors]
@@ -117,11 +129,13 @@ def index_text(value: Dim) -> str:
     return " ".join(parts)
 
 
-def address_text(indices: Sequence[Dim], shape: Sequence[Dim]) -> str:
+def address_text(
+    indices: Sequence[Dim], shape: Sequence[Dim], signed: Container[str] = ()
+) -> str:
     """The row-major position: ((i*c) + j)*d + k, zero terms left out."""
     text = ""
     for at, extent in zip(indices, shape, strict=True):
-        term = index_text(at) if at.terms else ""
+        term = index_text(at, signed) if at.terms else ""
         if not text:
             text = term
             continue
@@ -136,7 +150,7 @@ def _factor(extent: Dim) -> str:
     return f"({text})" if " " in text else text
 
 
-class _Emitter:
+class Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.lines: list[str] = []
@@ -173,27 +187,37 @@ class _Emitter:
                 return self.dtype(x)
             case Cast(dtype, _):
                 return dtype
+            case Aligned():
+                return DType.bool
 
     def expr(self, e: Expr) -> str:
         match e:
             case Const(value):
                 return literal(value)
             case Index(value):
-                return f"i64({index_text(value)})"
+                return f"i64({index_text(value, self.dtypes)})"
             case Ref(name):
                 return name
-            case Load(buffer, indices):
-                return f"load({buffer}, {address_text(indices, self.shapes[buffer])})"
+            case Load(buffer, indices, guard, other):
+                place = address_text(indices, self.shapes[buffer], self.dtypes)
+                if guard is None or other is None:
+                    return f"load({buffer}, {place})"
+                return f"load_if({self.bare(guard)}, {buffer}, {place}, {literal(other)})"
             case Unary("not", x):
                 return f"logical_not({self.bare(x)})"
             case Unary(function, x):
                 return f"{function}({self.bare(x)})"
+            case Binary("and") if (bounds := as_within(e)) is not None:
+                at, extent = (index_text(d, self.dtypes) for d in bounds)
+                return f"({at} < {extent})"
             case Binary(function, x, y):
                 return self.binary(function, self.expr(x), self.expr(y), self.dtype(x))
             case Select(c, x, y):
                 return f"select({self.bare(c)}, {self.bare(x)}, {self.bare(y)})"
             case Cast(dtype, x):
                 return f"{word(dtype)}({self.bare(x)})"
+            case Aligned():
+                raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
 
     def bare(self, e: Expr) -> str:
         """An expression where no operator stands beside it."""
@@ -252,13 +276,15 @@ class _Emitter:
                     text = f"{stmt.name} = {self.update(stmt, reduction)}"
                     self.statement(depth, text, stmt, at)
                 case Store():
-                    where = address_text(stmt.indices, self.shapes[stmt.buffer])
+                    where = address_text(stmt.indices, self.shapes[stmt.buffer], self.dtypes)
                     value = unwrap(self.expr(stmt.value))
                     text = f"store({stmt.buffer}, {where}, {value})"
                     self.statement(depth, text, stmt, at)
                 case If():
                     self.statement(depth, f"if {unwrap(self.expr(stmt.condition))}:", stmt, at)
                     self.body(stmt.body, depth + 1, at, reduction)
+                case Alloc() | Shuffle() | Barrier():
+                    raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
 
     def row_start(self, store: Store) -> str:
         """The position of a streamed row's first element."""
@@ -284,7 +310,12 @@ class _Emitter:
                 where += f" + i64(worker) * params[{stride}]"
                 stride += 1
             own = f"{arg.name}_own" if arg.name in self.streams else arg.name
-            self.line(1, f"{own} = pointer({where}, {word(arg.type.element)})")
+            size = product(arg.type.dims).constant if arg.mode == "scratch" else None
+            if size is not None and 0 < size <= PRIVATE and own == arg.name:
+                text = f"private({where}, {word(arg.type.element)}, {size})"
+            else:
+                text = f"pointer({where}, {word(arg.type.element)})"
+            self.line(1, f"{own} = {text}")
             slot += 1
         for store in self.streams.values():
             shape = self.shapes[store.buffer]
@@ -356,4 +387,4 @@ def unwrap(text: str) -> str:
 
 def emit_kernel(kernel: Kernel, name: str) -> Emitted:
     """The source of a kernel as a function called `name`."""
-    return _Emitter(kernel).emit(name)
+    return Emitter(kernel).emit(name)

@@ -15,8 +15,12 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     f16 bf16                storage types: a load gives f32, a store rounds to nearest even.
                             As a cast: f32 rounded to what the storage can hold
     pointer(params[k], f32)           the address in slot k, as a typed address
+    private(address, f32, 64)         a buffer of so many elements that no other pointer reaches:
+                                      on the stack, so that it may be kept in registers
     extent(params, k)                 the number in slot k, as u64
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
+    load_if(c, x, index, other)       load(x, index) where c, else `other`, and then memory is not
+                                      touched: a branch, which becomes a masked load in a vector
     store(y, index, value)            value must have the type that a load gives; b1 as 0 or 1
     staging(row, y, index, wide)      where to write a row of y: `row` if wide, else y + index
     stream(y, index, row, n, wide)    if wide: copy row[0:n] to y[index:index+n] with stores that
@@ -393,6 +397,27 @@ def _load(pointer: Any, index: Any) -> Any:
     return dtype.value, (pointer, types.uint64), emit
 
 
+def _load_if(condition: Any, pointer: Any, index: Any, other: Any) -> Any:
+    dtype = _element(pointer)
+    if dtype is None or not _is_integer(index):
+        return None
+    if condition != types.boolean or other != dtype.value:
+        return None
+
+    def emit(builder: Any, holds: Any, base: Any, at: Any, outside: Any) -> Any:
+        before = builder.block
+        with builder.if_then(holds):
+            stored = builder.load(_place(builder, base, at, dtype.storage))
+            inside = _decode(builder, stored, dtype)
+            after = builder.block
+        value = builder.phi(inside.type)
+        value.add_incoming(outside, before)
+        value.add_incoming(inside, after)
+        return value
+
+    return dtype.value, (condition, pointer, types.uint64, other), emit
+
+
 def _store(pointer: Any, index: Any, value: Any) -> Any:
     dtype = _element(pointer)
     if dtype is None or not _is_integer(index) or value != dtype.value:
@@ -527,6 +552,25 @@ def _pointer_function(casts: dict[Any, str]) -> Any:
         return types.CPointer(found.numba)(types.int64, dtype), codegen
 
     return pointer
+
+
+def _private_function(casts: dict[Any, str]) -> Any:
+    @intrinsic(prefer_literal=True)
+    def private(context: Any, address: Any, dtype: Any, count: Any) -> Any:
+        found = _dtype_of(dtype, casts)
+        if found is None or not isinstance(count, types.IntegerLiteral):
+            raise TypingError(f"private takes (address, dtype, 64), not ({dtype}, {count})")
+        elements = count.literal_value
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            with builder.goto_entry_block():
+                place = builder.alloca(ir.ArrayType(found.storage, elements))
+                place.align = _LINE
+            return builder.bitcast(place, context.get_value_type(signature.return_type))
+
+        return types.CPointer(found.numba)(types.int64, dtype, count), codegen
+
+    return private
 
 
 # ---- casts -------------------------------------------------------------------------------------
@@ -828,6 +872,7 @@ def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
     return transcendental | {
         "extent": (2, _extent),
         "load": (2, _load),
+        "load_if": (4, _load_if),
         "store": (3, _store),
         "staging": (4, _staging),
         "stream": (5, _stream),
@@ -873,9 +918,12 @@ def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
     rules = _rules(strict, poly=math == "poly")
     casts = {name: _operation(name, 1, _cast(name)) for name in _DTYPES}
     functions = {name: _operation(name, arity, rule) for name, (arity, rule) in rules.items()}
-    pointer = _pointer_function({function: name for name, function in casts.items()})
-    return {**_CONSTANTS, **casts, **functions, "pointer": pointer}
+    names = {function: name for name, function in casts.items()}
+    memory = {"pointer": _pointer_function(names), "private": _private_function(names)}
+    return {**_CONSTANTS, **casts, **functions, **memory}
 
 
-VOCABULARY = frozenset({*_CONSTANTS, *_DTYPES, *_rules(strict=True, poly=True), "pointer"})
+VOCABULARY = frozenset(
+    {*_CONSTANTS, *_DTYPES, *_rules(strict=True, poly=True), "pointer", "private"}
+)
 """All names that a kernel's source may use, Python's own aside."""

@@ -60,13 +60,19 @@ class OnnxModel:
         return tuple((entry.domain, entry.version) for entry in self.proto.opset_import)
 
 
-def load(source: str | os.PathLike[str] | bytes, name: str | None = None) -> OnnxModel:
-    """The model in a file or in bytes, checked and put in order.
+Source = str | os.PathLike[str] | bytes | ModelProto
+"""Where a model comes from."""
+
+
+def load(source: Source, name: str | None = None) -> OnnxModel:
+    """The model in a file, in bytes or in memory, checked and put in order.
 
     `name` is what messages and the module call it (default: the file's name, else the graph's).
-    Weights beside the model are read from its own folder only, so never for bytes. ModelError
+    Weights beside the model are read from its own folder only, so only for a file. ModelError
     names the file, the node and the way out.
     """
+    if isinstance(source, ModelProto):
+        source = source.SerializeToString()
     if isinstance(source, bytes):
         data, folder = source, None
         file, stem = name or "", name or ""

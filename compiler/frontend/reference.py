@@ -197,6 +197,9 @@ def _widen(graph: GraphProto) -> None:
     for tensor in graph.initializer:
         _widen_tensor(tensor)
     for node in graph.node:
+        if node.op_type == "ConstantOfShape" and not node.attribute:
+            zero = numpy_helper.from_array(np.zeros(1, np.float64))
+            node.attribute.append(helper.make_attribute("value", zero))
         for attribute in node.attribute:
             _widen_attribute(node, attribute)
         for inner in subgraphs(node):

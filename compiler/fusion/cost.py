@@ -5,22 +5,26 @@
     gain  = time(A) + time(B) - time(A and B in one kernel)
 
 Each array counts once, literals not at all: that is the floor. For the time an array that is not
-read along its last dimension counts `STRIDE_PENALTY` times (measured for a transposed read).
+read along its last dimension counts `STRIDE_PENALTY` times (measured for a transposed read), one
+that is read there in steps of k counts k times, for its lines are read whole. What a contraction
+computes where it brings its operand counts as often as it does so.
 Teaches: fusing pays because a value between two ops is neither written nor read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compiler.ir.dims import ONE, ZERO, Dim, product
+from compiler.ir.graph import Op
 from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.machine import MachineProfile
+from compiler.ir.types import TensorType
 
-from .access import MOVEMENT, Index, axes_of
+from .access import MOVEMENT, Index, is_reduction
 from .facts import Facts
-from .legality import Form
+from .legality import Form, by_name
 
 STRIDE_PENALTY = 9.0
 TRANSCENDENTAL_COST = 8
@@ -34,6 +38,8 @@ class Cost:
     moved: float
     operations: int
     machine: MachineProfile
+    again: int = 0
+    """Operations that a prologue does more than once."""
 
     @property
     def bytes(self) -> Dim:
@@ -43,7 +49,8 @@ class Cost:
     def time(self) -> float:
         """Seconds, an estimate."""
         machine = self.machine
-        return max(self.moved / machine.bandwidth, self.operations / machine.peak) + machine.launch
+        work = self.operations + self.again
+        return max(self.moved / machine.bandwidth, work / machine.peak) + machine.launch
 
 
 def total(sizes: Iterable[Dim]) -> Dim:
@@ -53,24 +60,31 @@ def total(sizes: Iterable[Dim]) -> Dim:
     return found
 
 
-def cost(facts: Facts, form: Form, operations: int, machine: MachineProfile) -> Cost:
+def cost(facts: Facts, form: Form, work: int, machine: MachineProfile) -> Cost:
     """The cost of a legal group that does so many scalar operations."""
-    arrays: list[tuple[str, Dim]] = []
-    moved = 0.0
-    places: dict[str, list[Index]] = {name: [] for name in form.operands}
-    for name, index in form.reads:
-        places[name].append(index)
-    last = fastest_axis(form)
-    for name, indexes in places.items():
-        whole = facts.nbytes(name)
-        size = _footprint(facts, name, indexes, form)
-        arrays.append((name, size if facts.size(size) < facts.size(whole) else whole))
-        strided = any(_strided(facts, name, at, last) for at in indexes)
-        moved += facts.size(arrays[-1][1]) * (STRIDE_PENALTY if strided else 1.0)
+    sizes: dict[str, Dim] = {}
+    moved, again = 0.0, 0.0
+    parts = [(form.reads, form.domain, fastest_axis(form), 1.0)]
+    for part in form.brought:
+        last = len(part.domain) - 1 if part.domain else None
+        parts.append((part.reads, part.domain, last, part.times))
+        again += (part.times - 1) * sum(operations(facts, i) for i in part.members)
+    for reads, domain, last, times in parts:
+        for name, indexes in by_name(reads):
+            size = facts.footprint(name, indexes, domain)
+            seen = sizes.get(name, size)
+            sizes[name] = size if facts.size(size) > facts.size(seen) else seen
+            penalty = max(_penalty(facts, name, at, last) for at in indexes)
+            moved += facts.size(size) * (penalty * times if penalty > 1 else 1.0)
+    for name in form.whole:
+        if name not in sizes:
+            moved += facts.size(facts.nbytes(name))
+        sizes[name] = facts.nbytes(name)
     for name in form.results:
-        arrays.append((name, facts.nbytes(name)))
-        moved += facts.size(facts.nbytes(name))
-    return Cost(tuple(arrays), moved, operations, machine)
+        sizes[name] = facts.nbytes(name)
+        moved += facts.size(sizes[name])
+    order = (*form.operands, *form.results)
+    return Cost(tuple((n, sizes[n]) for n in order), moved, work, machine, round(again))
 
 
 def border_cost(facts: Facts, i: int, machine: MachineProfile) -> Cost:
@@ -96,7 +110,8 @@ def joined(facts: Facts, a: Cost, b: Cost, inside: frozenset[int]) -> Cost:
         else:
             saved += facts.size(size)
     moved = max(0.0, a.moved + b.moved - saved)
-    return Cost(tuple(kept), moved, a.operations + b.operations, a.machine)
+    work, again = a.operations + b.operations, a.again + b.again
+    return Cost(tuple(kept), moved, work, a.machine, again)
 
 
 def fastest_axis(form: Form) -> int | None:
@@ -104,35 +119,38 @@ def fastest_axis(form: Form) -> int | None:
     return form.inner[-1] if form.inner else len(form.domain) - 1 if form.domain else None
 
 
-def _footprint(facts: Facts, name: str, indexes: list[Index], form: Form) -> Dim:
-    """Bytes of the elements read at the given places, those of different places added up."""
-    whole = facts.solid(name)
-    for at in indexes:
-        axes = [p.axis for p in at if p.axis is not None]
-        if tuple(form.domain[a] for a in axes) == whole:
-            return facts.nbytes(name)
-    size = ZERO
-    for at in indexes:
-        size = size + product(form.domain[axis] for axis in sorted(axes_of(at)))
-    return size * facts.types[name].element.itemsize
+def _iterations(op: Op, types: Mapping[str, TensorType]) -> Dim:
+    """Products that a contraction adds up: one for each value of all its letters."""
+    letters = op.str("spec").split("->")[0].split(",")
+    extents = {
+        letter: d
+        for word, name in zip(letters, op.operands, strict=True)
+        for letter, d in zip(word, types[name].dims, strict=True)
+    }
+    return product(extents.values())
 
 
-def _strided(facts: Facts, name: str, at: Index, fastest: int | None) -> bool:
-    """Whether neighbours in the loop are not neighbours in memory."""
+def _penalty(facts: Facts, name: str, at: Index, fastest: int | None) -> float:
+    """How often a byte counts: 1 where neighbours in the loop are neighbours in memory."""
     shape = facts.types[name].dims
     solid = [p for p, d in zip(at, shape, strict=True) if d != ONE]
     for k, place in enumerate(solid):
-        if place.axis is not None and place.axis == fastest:
-            return k != len(solid) - 1 or place.step != ONE
-    return False
+        if fastest is not None and (place.axis == fastest or fastest in place.along):
+            step = place.step.constant
+            if k != len(solid) - 1 or place.along or step is None:
+                return STRIDE_PENALTY
+            return min(float(abs(step)), STRIDE_PENALTY)
+    return 1.0
 
 
 def operations(facts: Facts, i: int) -> int:
     """Scalar operations of one op; a transcendental function counts `TRANSCENDENTAL_COST`."""
     op = facts.ops[i]
+    if op.family == "contract":
+        return 2 * facts.size(_iterations(op, facts.types))
     if op.family in MOVEMENT or op.family in ("copy", "reshape", "iota"):
         return 0
-    over = facts.types[op.operands[0]] if op.family == "reduce" else op.type
+    over = facts.types[op.operands[0]] if is_reduction(op) else op.type
     return facts.size(over.numel) * (
         TRANSCENDENTAL_COST if op.function in TRANSCENDENTAL else 1
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from compiler.ir.dims import ZERO, Dim, Guard
+from compiler.ir.dims import ZERO, Dim, Guard, product
 from compiler.ir.graph import Graph, Op, reads
 from compiler.ir.loops import TRANSCENDENTAL
 from compiler.ir.shapes import Shape
@@ -20,7 +20,10 @@ from .access import (
     Access,
     Index,
     classify,
+    hangs_on,
+    is_reduction,
     is_unit_reshape,
+    merged_axes,
     operand_index,
     squeeze,
 )
@@ -32,11 +35,14 @@ class Role(Enum):
     COMPUTE = "compute"
     """Runs in a kernel: belongs to exactly one group."""
     UNIT_VIEW = "unit view"
-    """A reshape that only inserts or removes unit axes: an alias, or a step inside a group."""
+    """A reshape that only inserts or removes unit axes, or joins axes of a contraction: an alias,
+    or a step inside a group."""
     VIEW = "view"
     """Any other reshape: an alias outside the groups."""
     LEAF = "leaf"
     """One literal element: copied into every group that reads it."""
+    WINDOW = "window"
+    """An index map that only contractions and reductions read: copied into their groups."""
     SOURCE = "source"
     """A weight or a shape vector: an array that is there."""
     LIBRARY = "library"
@@ -65,6 +71,8 @@ class Facts:
             for name in dict.fromkeys(reads(op)):
                 self.users.setdefault(name, []).append(i)
         self.role = tuple(self._role(op) for op in graph.ops)
+        self.anchor = tuple(self._is_anchor(op) for op in graph.ops)
+        """By op: whether it has loops of its own, at whose end a group may go on."""
         self.reads = tuple(self._links(i) for i in range(len(graph.ops)))
         self.cheap = tuple(self._is_cheap(op) for op in graph.ops)
         self._size = size
@@ -79,9 +87,14 @@ class Facts:
         if op.kind in ("param", "dims"):
             return Role.SOURCE
         if op.kind == "reshape":
-            return Role.UNIT_VIEW if is_unit_reshape(op, self.types) else Role.VIEW
+            unit = is_unit_reshape(op, self.types) or self._merges(op)
+            return Role.UNIT_VIEW if unit else Role.VIEW
         if len(op.outputs) != 1 or op.regions or not op.type.known:
             return Role.LIBRARY
+        if op.family == "window":
+            return Role.WINDOW if self._is_absorbed(op) else Role.COMPUTE
+        if op.kind == "contract":
+            return Role.LIBRARY if op.str("library", "") else Role.COMPUTE
         if not op.inputs:
             return Role.COMPUTE if op.kind in NOTHING_TO_READ else Role.LIBRARY
         opaque = (Access.OPAQUE, Access.CONTRACT)
@@ -89,10 +102,55 @@ class Facts:
             return Role.LIBRARY
         return Role.COMPUTE
 
+    def _merges(self, op: Op) -> bool:
+        """Whether a reshape only joins axes of a contraction, of which it is the only reader:
+        the groups of a convolution and the outputs in them."""
+        name = op.operands[0]
+        at = self.producer.get(name)
+        if at is None or self.ops[at].kind != "contract" or self.ops[at].str("library", ""):
+            return False
+        alone = len(self.users[name]) == 1 and name not in self.outputs
+        known = op.type.known and self.types[name].known
+        return alone and known and bool(merged_axes(self.types[name].dims, op.type.dims))
+
+    def _is_absorbed(self, window: Op) -> bool:
+        """Whether all readers are contractions, or reductions over the places in the window."""
+        users = [self.ops[u] for u in self.users[window.key]]
+        places = len(window.ints("axes") or ())
+        inner = tuple(range(window.type.rank - places, window.type.rank))
+        return (
+            bool(users)
+            and window.key not in self.outputs
+            and all(
+                (op.kind == "contract" and not op.str("library", ""))
+                or (op.family == "reduce" and op.ints("axes") == inner and places < op.type.rank)
+                for op in users
+            )
+        )
+
+    def _is_anchor(self, op: Op) -> bool:
+        at = self.producer[op.key]
+        if self.role[at] is not Role.COMPUTE:
+            return False
+        return op.family in ("contract", "window") or any(map(self.is_window, op.operands))
+
+    def is_window(self, name: str) -> bool:
+        """Whether a value is an absorbed window."""
+        at = self.producer.get(name)
+        return at is not None and self.role[at] is Role.WINDOW
+
+    def sources(self, i: int) -> tuple[str, ...]:
+        """The arrays that an anchor reads, those behind absorbed windows."""
+        found: list[str] = []
+        for name in self.ops[i].operands:
+            inner = self.ops[self.producer[name]].operands if self.is_window(name) else (name,)
+            found += (n for n in inner if not self.is_leaf(n))
+        return tuple(dict.fromkeys(found))
+
     def _links(self, i: int) -> tuple[tuple[str, int | None], ...]:
         """The arrays an op reads: (name, None where the index is the result's own, else k)."""
         op = self.ops[i]
-        if self.role[i] not in (Role.COMPUTE, Role.UNIT_VIEW):
+        if self.role[i] not in (Role.COMPUTE, Role.UNIT_VIEW) or self.anchor[i]:
             return ()
         links: list[tuple[str, int | None]] = []
         for k, name in enumerate(op.inputs):
@@ -105,7 +163,9 @@ class Facts:
     def _is_cheap(self, op: Op) -> bool:
         if op.family in CHEAP:
             return True
-        plain = op.family != "reduce" and op.function not in TRANSCENDENTAL
+        if op.family == "contract":
+            return False
+        plain = not is_reduction(op) and op.function not in TRANSCENDENTAL
         return plain and op.type.shape is not None and not squeeze(op.type.shape)
 
     def is_leaf(self, name: str) -> bool:
@@ -123,7 +183,12 @@ class Facts:
     def visible(self, name: str, inside: frozenset[int]) -> bool:
         """Whether a value is seen from outside a group: read there, an output, or read nowhere."""
         users = self.users[name]
-        return name in self.outputs or not users or any(u not in inside for u in users)
+        return name in self.outputs or not all(self.within(u, inside) for u in users or (-1,))
+
+    def within(self, i: int, inside: frozenset[int]) -> bool:
+        """Whether an op is in a group, or an absorbed window that only its members read."""
+        window = i >= 0 and self.role[i] is Role.WINDOW
+        return i in inside or (window and inside.issuperset(self.users[self.ops[i].key]))
 
     def solid(self, name: str) -> Shape:
         """The dimensions of a value that are longer than 1, equal ones written alike."""
@@ -151,3 +216,17 @@ class Facts:
                 found = ZERO
             self._bytes[name] = found
         return found
+
+    def footprint(self, name: str, indexes: Iterable[Index], domain: Shape) -> Dim:
+        """Bytes of the elements read at the given places over a domain, those of different places
+        added up, and at most all."""
+        whole, places = self.nbytes(name), tuple(indexes)
+        for at in places:
+            axes = [p.axis for p in at if p.axis is not None]
+            if tuple(domain[a] for a in axes) == self.solid(name):
+                return whole
+        size = ZERO
+        for at in places:
+            size = size + product(domain[axis] for axis in sorted(hangs_on(at)))
+        size = size * self.types[name].element.itemsize
+        return size if self.size(size) < self.size(whole) else whole

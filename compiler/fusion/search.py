@@ -4,9 +4,9 @@ Greedy. All pairs of neighbouring groups (one reads what the other makes, perhap
 that only adds or removes unit axes) lie in a heap: those that make row groups first, then by what
 their arrays promise to gain. The best pair is tried, against the rules and for its exact gain. If
 it merges, the pairs of the new group enter the heap, since its domain, its paths (R2) and its
-arrays (R6) differ; a group carries a version, and an entry older than its groups is dropped. When
-the heap is empty, every pair that still stands side by side is a refusal, with the first rule
-that failed.
+arrays (R6) differ; a group carries a version, and an entry older than its groups is dropped. Then
+come siblings: groups that read the same array and do not read each other. When the heap is empty,
+every pair that still stands side by side is a refusal, with the first rule that failed.
 
 Op by op (`by_origin`) is the same search over pairs with the same origins, and without a price.
 """
@@ -29,7 +29,10 @@ from .facts import Facts, Role
 from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
 
 ROW, POINTWISE, EPILOGUE, PROLOGUE = "row-internal", "pointwise", "epilogue", "prologue"
-_TIERS = {ROW: 0, POINTWISE: 1}
+SIBLINGS = "siblings"
+_TIERS = {ROW: 0, EPILOGUE: 1, POINTWISE: 2, PROLOGUE: 3}
+CROWD = 16
+"""Of an array that more groups read, only those next to each other in program order are tried."""
 
 Pair = tuple[str, str]
 """Two groups, each named by a value it contains."""
@@ -109,9 +112,12 @@ class _Search:
         self.by_origin = by_origin
         self.max_ops = max_ops
         self.reach = Reachability(self.facts)
+        self.windows = _mask([i for i, r in enumerate(self.facts.role) if r is Role.WINDOW])
         self.groups: dict[int, Group] = {}
         self.owner: dict[int, int] = {}
         self.decisions: list[Decision] = []
+        self.apart: dict[tuple[int, int, int, int], Attempt] = {}
+        """Siblings that did not merge: ids and versions of both groups."""
         self.heap: list[tuple[int, float, int, int, int]] = []
         for i, op in enumerate(self.facts.ops):
             if self.facts.role[i] is Role.COMPUTE:
@@ -142,13 +148,13 @@ class _Search:
                 yield self.owner[at]
 
     def _after(self, g: Group) -> Iterator[int]:
-        """Groups that read results of `g`, directly or through unit views."""
+        """Groups that read results of `g`, directly or through unit views and absorbed windows."""
         names = list(g.form.results)
         while names:
             for u in self.facts.users[names.pop()]:
                 if u in self.owner:
                     yield self.owner[u]
-                elif self.facts.role[u] is Role.UNIT_VIEW:
+                elif self.facts.role[u] in (Role.UNIT_VIEW, Role.WINDOW):
                     names.append(self.facts.ops[u].key)
 
     def _through_views(self, name: str) -> tuple[int, tuple[int, ...]]:
@@ -180,7 +186,38 @@ class _Search:
         found.pop(g.id, None)
         return list(found)
 
+    def _sibling_pairs(self) -> Iterator[tuple[Group, Group]]:
+        """Groups that read the same array and not each other, both without a contraction."""
+        readers: dict[str, list[Group]] = {}
+        for g in sorted(self.groups.values(), key=lambda g: g.members[-1]):
+            if g.form.kind != "contract":
+                for name in g.form.operands:
+                    readers.setdefault(name, []).append(g)
+        found: dict[tuple[int, int], tuple[Group, Group]] = {}
+        for groups in readers.values():
+            near = itertools.pairwise(groups) if len(groups) > CROWD else None
+            for a, b in near or itertools.combinations(groups, 2):
+                if not self._beside(a, b):
+                    found[a.id, b.id] = a, b
+        yield from found.values()
+
+    def _beside(self, a: Group, b: Group) -> bool:
+        """Whether one group reads what the other makes."""
+        return b.id in {*self._before(a), *self._after(a)}
+
     # ---- one pair
+
+    def _tier(self, a: Group, b: Group) -> str:
+        """How two groups would merge; a prologue makes an operand of the other's contraction."""
+        kinds = {a.form.kind, b.form.kind}
+        if "row" in kinds or "contract" not in kinds:
+            return ROW if "row" in kinds else POINTWISE
+        for g, h in ((a, b), (b, a)):
+            read = (*h.form.whole, *(name for part in h.form.brought for name, _ in part.reads))
+            made = {self._through_views(name)[0] for name in read}
+            if g.form.kind == "pointwise" and not made.isdisjoint(g.members):
+                return PROLOGUE
+        return EPILOGUE
 
     def _pairs(self, pairs: Sequence[tuple[int, int]], a: Group, b: Group) -> bool:
         """Whether one of `pairs` has one value in each group."""
@@ -196,7 +233,7 @@ class _Search:
         views = self._views_between(a, b)
         members = tuple(sorted((*a.members, *b.members, *views)))
         failure: Failure | None = None
-        path = self.reach.between(a.id, b.id, a.mask | b.mask | _mask(views))
+        path = self.reach.between(a.id, b.id, a.mask | b.mask | _mask(views) | self.windows)
         if self._pairs(self.forbid, a, b):
             failure = fail("forbid", "fuse.forbid")
         elif path is not None:
@@ -219,12 +256,11 @@ class _Search:
     def _push(self, a: Group, b: Group) -> None:
         if not self._may(a, b):
             return
-        inside = frozenset((*a.members, *b.members))
-        gain = a.cost.time + b.cost.time - joined(self.facts, a.cost, b.cost, inside).time
         first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
-        tier = -1 if self._pairs(self.force, a, b) else _TIERS[_tier(a.form, b.form)]
+        tier = -1 if self._pairs(self.force, a, b) else _TIERS[self._tier(a, b)]
         heapq.heappush(self.heap, (
-            tier, -round(gain, 12), first.members[-1], second.members[-1], a.version + b.version,
+            tier, -self._promise(a, b), first.members[-1], second.members[-1],
+            a.version + b.version,
         ))  # fmt: skip
 
     # ---- the loop
@@ -238,6 +274,38 @@ class _Search:
         self._drain(check)
         if self.by_origin:
             self._merge_siblings(check)
+        else:
+            self._join_siblings(check)
+
+    def _join_siblings(self, check: Callable[[], None]) -> None:
+        """Merge siblings while one of them gains, the most promising first."""
+        merged = True
+        while merged:
+            merged = False
+            pairs = [(-self._promise(a, b), a.members[-1], b.members[-1], a, b)
+                     for a, b in self._sibling_pairs()]  # fmt: skip
+            for *_, a, b in sorted(pairs, key=lambda pair: pair[:3]):
+                check()
+                key = (a.id, a.version, b.id, b.version)
+                if key in self.apart or self.groups.get(a.id) is not a:
+                    continue
+                if self.groups.get(b.id) is not b:
+                    continue
+                attempt = self._try(a, b)
+                if attempt.failure is not None:
+                    self.apart[key] = attempt
+                    continue
+                g = self._merge(a, b, attempt)
+                for other in self._neighbours(g):
+                    self._push(g, self.groups[other])
+                self._drain(check)
+                merged = True
+
+    def _promise(self, a: Group, b: Group) -> float:
+        """What merging two groups would gain, from their arrays alone."""
+        inside = frozenset((*a.members, *b.members))
+        as_one = joined(self.facts, a.cost, b.cost, inside)
+        return round(a.cost.time + b.cost.time - as_one.time, 12)
 
     def _drain(self, check: Callable[[], None]) -> None:
         while self.heap:
@@ -261,7 +329,9 @@ class _Search:
         rule = "origin" if self.by_origin else "gain" if attempt.gain > 0 else "force"
         if self._pairs(self.force, a, b) and (self.by_origin or attempt.gain <= 0):
             rule = "force"
-        self._note(a, b, _tier(form), MERGED, rule, f"fuse.merged.{rule}", (), attempt)
+        tier = self._tier(a, b) if self._beside(a, b) else SIBLINGS
+        told = PROLOGUE if tier == PROLOGUE and rule == "gain" else rule
+        self._note(a, b, tier, MERGED, rule, f"fuse.merged.{told}", (), attempt)
         mask = _mask(attempt.members)
         self.reach.merge(parts, mask)
         into = min(a.id, b.id)
@@ -326,15 +396,26 @@ class _Search:
                 h = self.groups[other]
                 if g.members[-1] >= h.members[-1] or not self._may(g, h):
                     continue
-                attempt = self._try(g, h)
-                assert attempt.failure is not None
-                found[g.members[-1], h.members[-1]] = _decision(
-                    self._name(g), self._name(h), _tier(g.form, h.form), REFUSED,
-                    attempt.failure.rule, attempt.failure.message, attempt.failure.parameters,
-                    (g.cost, h.cost), attempt.cost, attempt.gain,
-                )  # fmt: skip
+                found[g.members[-1], h.members[-1]] = self._refused(
+                    g, h, self._tier(g, h), self._try(g, h)
+                )
             found.update(self._library(g))
+        for (i, m, j, n), attempt in self.apart.items():
+            a, b = self.groups.get(i), self.groups.get(j)
+            if a is None or b is None or (a.version, b.version) != (m, n):
+                continue
+            if attempt.failure is not None and attempt.failure.rule != "R2":
+                place = a.members[-1], b.members[-1]
+                found.setdefault(place, self._refused(a, b, SIBLINGS, attempt))
         return tuple(found[key] for key in sorted(found))
+
+    def _refused(self, a: Group, b: Group, tier: str, attempt: Attempt) -> Decision:
+        failure = attempt.failure
+        assert failure is not None
+        return _decision(
+            self._name(a), self._name(b), tier, REFUSED, failure.rule, failure.message,
+            failure.parameters, (a.cost, b.cost), attempt.cost, attempt.gain,
+        )  # fmt: skip
 
     def _is_view(self, i: int) -> bool:
         """Whether an op is an alias outside the groups."""
@@ -371,9 +452,10 @@ class _Search:
             as_one = joined(facts, g.cost, price, frozenset((*g.members, at)))
             gain = g.cost.time + price.time - as_one.time
             lower, upper = sorted((g.members[-1], at))
+            tier = EPILOGUE if at in before else PROLOGUE
             found[lower, upper] = _decision(
                 facts.ops[lower].key, facts.ops[upper].key,
-                EPILOGUE if at in before else PROLOGUE, REFUSED, "R1", "fuse.R1",
+                tier, REFUSED, "R1", f"fuse.R1.{tier}" if op.kind == "contract" else "fuse.R1",
                 (("library", op.key),), (g.cost, price), as_one, gain,
             )  # fmt: skip
         return found
@@ -381,10 +463,6 @@ class _Search:
 
 def _mask(members: Sequence[int]) -> int:
     return sum(1 << i for i in members)
-
-
-def _tier(*forms: Form) -> str:
-    return ROW if any(form.kind == "row" for form in forms) else POINTWISE
 
 
 def _decision(

@@ -11,14 +11,16 @@ sorted so that a part either continues the stretch so far (c <= length: the leng
 c*(n-1)) or leaves gaps (c >= span: the count is multiplied by n), the number of values is a closed
 form: row-major `i*c + j` gives r*c, a slice `2*i + 1` gives n, a sliding window `i + j` gives
 n + k - 1. Where the structure is another, the count is an upper bound and its argument is named in
-`Footprint.inexact`. Proved against the counting interpreter on small sizes.
+`Footprint.inexact`: where data tell an index (once for each iteration that tells one), and where a
+guard keeps an index inside a buffer (all of that dimension). Proved against the counting
+interpreter on small sizes.
 
 Teaches: how little a kernel could move is known before it runs, from its index expressions alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .dims import ONE, ZERO, Dim, FloorDiv, ceil_div, dim, product
@@ -30,9 +32,12 @@ from .loops import (
     If,
     Index,
     Kernel,
+    Let,
     Load,
+    Ref,
     Stmt,
     Store,
+    as_within,
     expressions,
     walk_expr,
 )
@@ -142,7 +147,8 @@ class Access:
     """A load or store: its indices over axes that are renamed to be unique in the kernel.
 
     `loops` are the unique axes around it with their extents, outermost first; `guards` the
-    conditions around it, each with the number of its `if`; `position` grows in program order.
+    conditions around it, each with the number of its `if`; `position` grows in program order;
+    `told` are the lets in its indices, each with the axes that its value hangs on.
     """
 
     buffer: str
@@ -151,12 +157,16 @@ class Access:
     loops: tuple[tuple[str, Dim], ...]
     guards: tuple[tuple[int, Expr], ...]
     position: int
+    told: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 def accesses(kernel: Kernel) -> tuple[Access, ...]:
-    """All loads and stores in program order. ValueError for an extent over axes."""
+    """All loads and stores of arguments in program order (registers and shared memory are no
+    memory of the run). ValueError for an extent over axes."""
     found: list[Access] = []
     counter = 0
+    along: dict[str, frozenset[str]] = {}
+    arguments = {arg.name for arg in kernel.args}
 
     def visit(
         body: tuple[Stmt, ...],
@@ -166,17 +176,48 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
     ) -> None:
         nonlocal counter
 
-        def add(buffer: str, store: bool, indices: tuple[Dim, ...]) -> None:
+        def add(buffer: str, store: bool, indices: tuple[Dim, ...], guard: Expr | None) -> None:
+            nonlocal counter
+            if buffer not in arguments:
+                return
+            around = guards
+            if guard is not None:
+                counter += 1
+                around = (*guards, (counter, _rename(guard, names)))
             at = tuple(d.substitute(names) for d in indices)
-            found.append(Access(buffer, store, at, loops, guards, len(found)))
+            told = sorted({s for d in at for s in d.symbols() if s in along})
+            found.append(
+                Access(
+                    buffer, store, at, loops, around, len(found),
+                    tuple((s, along[s]) for s in told),
+                )
+            )  # fmt: skip
 
+        def hangs_on(value: Expr) -> frozenset[str]:
+            """The axes that a value may differ along; an accumulator's, along all around it."""
+            used: set[str] = set()
+            for e in walk_expr(value):
+                if isinstance(e, Ref) and e.name not in names:
+                    used.update(axis for axis, _ in loops)
+                dims = e.indices if isinstance(e, Load) else ()
+                dims = (e.value,) if isinstance(e, Index) else dims
+                dims = (names[e.name],) if isinstance(e, Ref) and e.name in names else dims
+                used.update(s for d in dims for s in d.substitute(names).symbols() if "#" in s)
+            return frozenset[str]().union(*(along.get(s, {s}) for s in used))
+
+        names = dict(names)
         for stmt in body:
             for e in expressions(stmt):
                 for node in walk_expr(e):
                     if isinstance(node, Load):
-                        add(node.buffer, False, node.indices)
-            if isinstance(stmt, Store):
-                add(stmt.buffer, True, stmt.indices)
+                        add(node.buffer, False, node.indices, node.guard)
+            if isinstance(stmt, Let):
+                counter += 1
+                unique = f"{stmt.name}#{counter}"
+                along[unique] = hangs_on(stmt.value)
+                names[stmt.name] = dim(unique)
+            elif isinstance(stmt, Store):
+                add(stmt.buffer, True, stmt.indices, None)
             elif isinstance(stmt, If):
                 counter += 1
                 condition = _rename(stmt.condition, names)
@@ -197,6 +238,8 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
 def _rename(condition: Expr, names: Mapping[str, Dim]) -> Expr:
     """A comparison of indices, which most guards are, over unique axes; others stay."""
     match condition:
+        case Binary("and", x, y):
+            return Binary("and", _rename(x, names), _rename(y, names))
         case Binary(relation, Index(a), Index(b)):
             return Binary(relation, Index(a.substitute(names)), Index(b.substitute(names)))
         case _:
@@ -208,10 +251,12 @@ def _rename(condition: Expr, names: Mapping[str, Dim]) -> Expr:
 
 @dataclass(frozen=True)
 class _Box:
-    """Index expressions over free axes; every other symbol stands for one number."""
+    """Index expressions over free axes; every other symbol stands for one number, but for those
+    `told` by data, which may differ along the given axes."""
 
     indices: tuple[Dim, ...]
     free: Mapping[str, Dim]
+    told: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +361,16 @@ def _box_image(box: _Box) -> _Image:
     used: list[str] = []
     for d in box.indices:
         used += [a for a in box.free if a in d.symbols()]
-    distinct = tuple(dict.fromkeys(used))
+    hung = {a for _, axes in box.told for a in axes if a in box.free}
+    distinct = tuple(dict.fromkeys((*used, *sorted(hung))))
     order = {axis: dim(f"{k}#") for k, axis in enumerate(distinct)}
     key = (
         tuple(d.substitute(order) for d in box.indices),
         tuple(box.free[axis] for axis in distinct),
     )
     bound = product(box.free[axis] for axis in distinct)
+    if hung:
+        return _Image(None, key, bound, False)
     if len(used) == len(distinct):
         spans = [_span(d, box.free) for d in box.indices]
         known = tuple(s for s in spans if s is not None)
@@ -339,23 +387,69 @@ def _box_image(box: _Box) -> _Image:
 
 def _image(access: Access) -> _Image:
     box, bounded = _without_guards(access)
+    box = _clamped(box, access)
     image = _box_image(box)
-    return image if bounded else _Image(None, (*image.key, access.guards), image.count, False)
+    return image if bounded else _Image(None, ("at most", *image.key), image.count, False)
 
 
 def _without_guards(access: Access) -> tuple[_Box, bool]:
     """The box of an access, and whether it is just the iterations in which its guards hold.
 
-    A guard `a < n`, where `a` counts through [0, N) with N >= n as its axes run, turns these axes
-    into one axis of extent n: the tail of a loop over blocks. Other guards are taken as true.
+    A guard `0 <= a < n` of one axis, of step 1, makes it an axis of extent n: at most so many of
+    its iterations are left. A guard `a < n`, where `a` counts through [0, N) with N >= n as its
+    axes run, turns these axes into one axis of extent n: the tail of a loop over blocks. Other
+    guards are taken as true.
     """
-    box = _Box(access.indices, dict(access.loops))
+    box = _Box(access.indices, dict(access.loops), access.told)
     bounded = True
-    for number, (_, condition) in enumerate(access.guards):
+    conditions = [c for _, condition in access.guards for c in _conjuncts(condition)]
+    for number, condition in enumerate(conditions):
+        bounds = as_within(condition)
+        if bounds is not None:
+            box, bounded = _shifted(box, *bounds, f"guard{number}#"), False
+            continue
         reduced = _guarded(box, condition, f"guard{number}#")
         bounded = bounded and reduced is not None
         box = reduced or box
     return box, bounded
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    match condition:
+        case Binary("and", x, y) if as_within(condition) is None:
+            yield from _conjuncts(x)
+            yield from _conjuncts(y)
+        case _:
+            yield condition
+
+
+def _shifted(box: _Box, a: Dim, n: Dim, name: str) -> _Box:
+    """The box where `0 <= a < n`, at most: `a` is an axis of its own there. The same box where
+    `a` is no single axis in steps of 1."""
+    affine = _affine(a, box.free)
+    if affine is None or len(affine[1]) != 1:
+        return box
+    offset, ((axis, step),) = affine[0], affine[1].items()
+    if step not in (ONE, -ONE) or n.symbols() & box.free.keys():
+        return box
+    place = {axis: (dim(name) - offset) * step}
+    free = {name if k == axis else k: n if k == axis else v for k, v in box.free.items()}
+    told = tuple((s, frozenset(name if k == axis else k for k in axes)) for s, axes in box.told)
+    return _Box(tuple(d.substitute(place) for d in box.indices), free, told)
+
+
+def _clamped(box: _Box, access: Access) -> _Box:
+    """The box with every index that a guard keeps in [0, n), and that several axes make, as an axis
+    of extent n."""
+    free, indices = dict(box.free), list(box.indices)
+    for number, (_, guard) in enumerate(access.guards):
+        for part, condition in enumerate(_conjuncts(guard)):
+            bounds = as_within(condition)
+            for k, d in enumerate(indices):
+                if bounds is not None and d == bounds[0] and len(d.symbols() & free.keys()) > 1:
+                    name = f"clamp{number}.{part}#"
+                    indices[k], free[name] = dim(name), bounds[1]
+    return _Box(tuple(indices), free, box.told)
 
 
 def _guarded(box: _Box, condition: Expr, name: str) -> _Box | None:
@@ -365,6 +459,8 @@ def _guarded(box: _Box, condition: Expr, name: str) -> _Box | None:
         case _:
             return None
     axes = [axis for axis in box.free if axis in a.symbols()]
+    if not (a.symbols() | n.symbols()) & box.free.keys() and at_least_zero(n - a - 1):
+        return box
     span = _span(a, box.free)
     whole = product(box.free[axis] for axis in axes)
     if not axes or span is None or span != _Span(ZERO, whole) or n.symbols() & box.free.keys():
@@ -381,7 +477,7 @@ def _guarded(box: _Box, condition: Expr, name: str) -> _Box | None:
                 return None
         indices.append(d)
     free = {axis: extent for axis, extent in box.free.items() if axis not in axes}
-    return _Box(tuple(indices), {**free, name: n})
+    return _Box(tuple(indices), {**free, name: n}, box.told)
 
 
 # ---- unions and order ---------------------------------------------------------------------------
@@ -469,7 +565,7 @@ def _common(a: Access, b: Access) -> int:
 
 
 def _inner_box(access: Access, shared: int) -> _Box:
-    return _Box(access.indices, dict(access.loops[shared:]))
+    return _Box(access.indices, dict(access.loops[shared:]), access.told)
 
 
 def _same_map(a: Access, b: Access) -> bool:
@@ -524,3 +620,33 @@ def _never_after(load: Access, store: Access) -> bool:
         return True
     a, b = _image(load), _image(store)
     return a.spans is not None and b.spans is not None and _disjoint(a.spans, b.spans)
+
+
+def reads_before_writes(kernel: Kernel, source: str, target: str) -> bool:
+    """Whether `target` may lie over `source`: every element is read before it is written.
+
+    Proved where each load of the source reaches no element twice over all its loops, and, in each
+    iteration of the loops that it shares with a store of the target, the elements that the store
+    writes afterwards. False wherever that is not proved.
+    """
+    try:
+        every = accesses(kernel)
+    except ValueError:
+        return False
+    loads = [a for a in every if a.buffer == source and not a.store]
+    stores = [a for a in every if a.buffer == target and a.store]
+    known = set(kernel.extents)
+    return bool(stores) and all(
+        _reaches_once(load, known)
+        and all(load.position < s.position and _same_map(load, s) for s in stores)
+        for load in loads
+    )
+
+
+def _reaches_once(access: Access, known: Collection[str]) -> bool:
+    """Whether no two iterations of its loops reach one element; `known` are numbers, not data."""
+    loops = dict(access.loops)
+    used = {s for d in access.indices for s in d.symbols()}
+    image = _image(access)
+    exact = image.spans is not None and image.count == product(loops.values())
+    return not access.guards and used <= loops.keys() | set(known) and exact

@@ -45,7 +45,7 @@ class GuardError(BindingError):
         where = format_origin(guard.node) + (f" ({label})" if label else "")
         given = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
         super().__init__(
-            f"node {where} needs {guard.left} {guard.relation} {guard.right} ({guard.reason}), "
+            f"node {where} needs {guard} ({guard.reason}), "
             f"but {given}: give inputs for which it holds, or compile for these sizes"
         )
 

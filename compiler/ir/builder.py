@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from .dims import ONE, Dim, DimLike, Guard, dim, dims
+from .dims import ONE, Dim, DimLike, Guard, at_most, dim, dims
 from .graph import NO_ORIGINS, Op, Origin, Origins, Value
 from .names import Names
-from .shapes import broadcast, same
+from .shapes import broadcast, same, window_shape
 from .types import Attr, DType, ParamRef, Scalar, TensorType, attrs
 
 
@@ -113,6 +113,68 @@ class Builder:
             return x
         return self.op("cast", (x,), replace(x.type, dtype=to), to=to)
 
+    # ---- movement
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """One behind the other along `axis`; the other dimensions are made equal by guards."""
+        if len(xs) == 1:
+            return xs[0]
+        first = xs[0].type
+        total = xs[0].type.dims[axis]
+        for x in xs[1:]:
+            for k, (a, b) in enumerate(zip(first.dims, x.type.dims, strict=True)):
+                if k != axis:
+                    self.ensure_same(a, b, "guard.concat")
+            total = total + x.type.dims[axis]
+        shape = (*first.dims[:axis], total, *first.dims[axis + 1 :])
+        return self.op("concat", xs, replace(first, shape=shape), axis=axis)
+
+    def pad(
+        self, x: Value, value: Value, before: Sequence[DimLike], after: Sequence[DimLike]
+    ) -> Value:
+        """`value` (rank 0) around x: so many elements before and after it along each axis."""
+        low, high = dims(before), dims(after)
+        shape = tuple(d + b + a for d, b, a in zip(x.type.dims, low, high, strict=True))
+        if shape == x.type.dims and not any(d.terms for d in (*low, *high)):
+            return x
+        return self.op("pad", (x, value), replace(x.type, shape=shape), before=low, after=high)
+
+    def reverse(self, x: Value, axes: Iterable[int]) -> Value:
+        at = tuple(sorted(set(axes)))
+        return self.op("reverse", (x,), x.type, axes=at) if at else x
+
+    def gather(self, x: Value, indices: Value, axis: int) -> Value:
+        """x[…, indices, …] along `axis`: negative indices count from the end; clamped."""
+        shape = (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :])
+        return self.op("gather", (x, indices), replace(x.type, shape=shape), axis=axis)
+
+    def gather_elements(self, x: Value, indices: Value, axis: int) -> Value:
+        """out[i, j] = x[indices[i, j], j] for axis 0: the other dimensions must be equal."""
+        self._beside(x, indices, axis)
+        type = replace(x.type, shape=indices.type.dims)
+        return self.op("gather_elements", (x, indices), type, axis=axis)
+
+    def scatter_elements(self, x: Value, indices: Value, updates: Value, axis: int) -> Value:
+        """x with out[indices[i, j], j] = updates[i, j] for axis 0; the last update stays."""
+        self._beside(x, indices, axis)
+        for a, b in zip(indices.type.dims, updates.type.dims, strict=True):
+            self.ensure_same(a, b, "guard.gather")
+        return self.op("scatter_elements", (x, indices, updates), x.type, axis=axis)
+
+    def _beside(self, x: Value, indices: Value, axis: int) -> None:
+        """Along every axis but one there are no more indices than elements: proved, or guarded."""
+        for k, (d, i) in enumerate(zip(x.type.dims, indices.type.dims, strict=True)):
+            if k != axis and not at_most(i, d):
+                guard = Guard(i, "<=", d, self.node, "guard.gather")
+                self.guards += [guard] if guard not in self.guards else []
+
+    def argreduce(self, function: str, x: Value, axis: int, last: bool = False) -> Value:
+        """Where the largest (`max`) or smallest (`min`) element along `axis` stands, as i64; the
+        axis stays with extent 1. Of several the first, or the last; NaN counts most."""
+        shape = tuple(ONE if k == axis else d for k, d in enumerate(x.type.dims))
+        type = TensorType(DType.i64, shape)
+        return self.op(f"argreduce.{function}", (x,), type, axis=axis, last=int(last))
+
     # ---- reductions, views, contractions
 
     def reduce(self, function: str, x: Value, axes: Iterable[int]) -> Value:
@@ -156,9 +218,37 @@ class Builder:
         shape = tuple(extents[letter] for letter in spec.split("->")[1])
         return self.op("contract", (x, y), replace(x.type, shape=shape), spec=spec)
 
+    def window(
+        self,
+        x: Value,
+        value: Value,
+        axes: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        before: Sequence[DimLike],
+        after: Sequence[DimLike],
+    ) -> Value:
+        """Windows along `axes` (ascending) of x: the axis says which window, and an axis for each,
+        at the end, the place in it. Outside of x they read `value`, of rank 0."""
+        shape = window_shape(
+            x.type.dims, axes, dims(sizes), dims(strides), dims(dilations), dims(before),
+            dims(after),
+        )  # fmt: skip
+        return self.op(
+            "window", (x, value), replace(x.type, shape=shape),
+            axes=tuple(axes), sizes=tuple(sizes), strides=tuple(strides),
+            dilations=tuple(dilations), before=_plain(before), after=_plain(after),
+        )  # fmt: skip
+
     def extent(self, x: Value, axes: Iterable[int]) -> Dim:
         """The number of elements along `axes`."""
         total = ONE
         for a in axes:
             total = total * x.type.dims[a]
         return total
+
+
+def _plain(values: Iterable[DimLike]) -> tuple[int | Dim, ...]:
+    """Constants as integers, other dimensions as they are."""
+    return tuple(d if (n := d.constant) is None else n for d in dims(values))

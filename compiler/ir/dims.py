@@ -186,6 +186,15 @@ def product(values: Iterable[DimLike]) -> Dim:
     return total
 
 
+def at_most(a: Dim, b: Dim) -> bool:
+    """Whether `a <= b` for all sizes, as far as the form tells: b - a subtracts nothing."""
+    return all(
+        coefficient >= 0
+        and all(isinstance(atom, str) or at_most(ZERO, atom.numerator) for atom in monomial)
+        for monomial, coefficient in (b - a).terms
+    )
+
+
 def ceil_div(value: Dim, divisor: int) -> Dim:
     """The smallest q with q * divisor >= value."""
     return (value + (divisor - 1)) // divisor
@@ -295,3 +304,10 @@ class Guard:
 
     def symbols(self) -> frozenset[str]:
         return self.left.symbols() | self.right.symbols()
+
+    def __str__(self) -> str:
+        """The condition with nothing subtracted: `256 <= s` for `256-s <= 0`."""
+        difference = (self.left - self.right).terms
+        left, right = (Dim(tuple((m, abs(c)) for m, c in difference if sign * c > 0))
+                       for sign in (1, -1))  # fmt: skip
+        return f"{left} {self.relation} {right}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .dims import Dim
+from .dims import ZERO, Dim
 from .graph import NO_ORIGINS, Origins
 from .types import DType, Scalar, TensorType
 
@@ -42,10 +42,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One element of a buffer, converted to its dtype's compute type."""
+    """One element of a buffer, converted to its dtype's compute type.
+
+    With a guard: the element where the guard holds, else `other` (of the compute type), and then
+    memory is not touched, so the indices may lie outside the buffer.
+    """
 
     buffer: str
     indices: tuple[Dim, ...]
+    guard: Expr | None = None
+    other: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,14 @@ class Cast:
     x: Expr
 
 
-Expr = Const | Index | Ref | Load | Unary | Binary | Select | Cast
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Whether every one of these buffers starts at a multiple of 16 bytes."""
+
+    buffers: tuple[str, ...]
+
+
+Expr = Const | Index | Ref | Load | Unary | Binary | Select | Cast | Aligned
 
 UNARY = frozenset({
     "abs", "ceil", "cos", "erf", "exp", "floor", "isnan", "log", "neg", "not", "rint", "sigmoid",
@@ -96,7 +109,17 @@ TRANSCENDENTAL = frozenset({"cos", "erf", "exp", "log", "pow", "sigmoid", "sin",
 
 # ---- statements --------------------------------------------------------------------------------
 
-AXIS_KINDS = ("par", "seq", "red", "vec", "stream", "block", "warp", "lane")
+AXIS_KINDS = (
+    "par", "seq", "red", "vec", "stream", "block", "warp", "lane", "unroll", "wide",
+)  # fmt: skip
+GRID = ("block", "warp", "lane")
+"""Kinds of the axes that a GPU runs at once: blocks, warps of a block, threads of a warp."""
+
+WARP = 32
+"""Threads of a warp: they exchange values without memory."""
+
+LANES = 4
+"""Elements of one wide access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +128,12 @@ class For:
 
     A `stream` loop copies a finished row from scratch to its place in an output, past the cache
     where that pays.
+
+    In a kernel for a GPU, `block`, `warp` and `lane` loops are outermost and perfectly nested, and
+    all threads of a block run their iterations at once. An `unroll` loop of literal extent is
+    written out. A `wide` loop of extent 4 copies four neighbours between memory and a register
+    array (`Alloc` in `local`) in one access; a `stream` loop of extent 4 writes them past the
+    cache; a `vec` loop of extent 4 computes on them.
     """
 
     kind: str
@@ -116,6 +145,8 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Let:
+    """A name for a value. One of type i64 may stand in index expressions, like an axis."""
+
     name: str
     dtype: DType
     value: Expr
@@ -160,7 +191,42 @@ class If:
     origins: Origins = NO_ORIGINS
 
 
-Stmt = For | Let | Acc | Update | Store | If
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """An array of literal shape that holds nothing yet, for the rest of the block of statements.
+
+    `space` is one of `SPACES`: `local` is a thread's own (registers), `shared` a block's.
+    """
+
+    name: str
+    space: str
+    type: TensorType
+    origins: Origins = NO_ORIGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """`name function= ` what the thread whose lane differs in the bits of `xor` has there.
+
+    All lanes of the warp take part. Five of them, with 16, 8, 4, 2 and 1, combine a warp's
+    accumulators, and every lane has the result: bit for bit the same, as each step commutes.
+    """
+
+    name: str
+    function: str
+    xor: int
+    origins: Origins = NO_ORIGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of a block wait for each other; what they wrote to `shared` is there for all."""
+
+    origins: Origins = NO_ORIGINS
+
+
+Stmt = For | Let | Acc | Update | Store | If | Alloc | Shuffle | Barrier
+SPACES = ("local", "shared")
 
 ARG_MODES = ("in", "out", "inout", "scratch")
 
@@ -203,6 +269,31 @@ class Kernel:
         return tuple(loops), body
 
 
+    def grid(self) -> tuple[tuple[For, ...], tuple[Stmt, ...]]:
+        """The outer `block`, `warp` and `lane` loops, and the body below them; none on a CPU."""
+        loops: list[For] = []
+        body = self.body
+        while len(body) == 1 and isinstance(body[0], For) and body[0].kind in GRID:
+            loops.append(body[0])
+            body = body[0].body
+        return tuple(loops), body
+
+
+def within(at: Dim, extent: Dim) -> Expr:
+    """The guard `0 <= at < extent`: one unsigned comparison where it is compiled."""
+    above = Binary("ge", Index(at), Index(ZERO))
+    return Binary("and", above, Binary("lt", Index(at), Index(extent)))
+
+
+def as_within(expr: Expr) -> tuple[Dim, Dim] | None:
+    """(at, extent) of a guard that `within` made."""
+    match expr:
+        case Binary("and", Binary("ge", Index(at), Index(low)), Binary("lt", Index(x), Index(n))):
+            return (at, n) if x == at and low == ZERO else None
+        case _:
+            return None
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Unary(_, x) | Cast(_, x):
@@ -211,6 +302,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (x, y)
         case Select(c, x, y):
             return (c, x, y)
+        case Load(guard=guard) if guard is not None:
+            return (guard,)
         case _:
             return ()
 
@@ -245,6 +338,11 @@ def infer_dtype(
             return value.dtype
         case Index():
             return DType.i64
+        case Aligned(names_):
+            for name in names_:
+                if name not in buffers:
+                    raise ValueError(f"no buffer {name!r}")
+            return DType.bool
         case Cast(dtype, x):
             infer_dtype(x, buffers, names)
             return dtype
@@ -252,11 +350,17 @@ def infer_dtype(
             if name not in names:
                 raise ValueError(f"{name!r} is read before a let or acc defines it")
             return names[name]
-        case Load(buffer, _):
-            dtype = buffers.get(buffer)
-            if dtype is None:
+        case Load(buffer, _, guard, other):
+            stored = buffers.get(buffer)
+            if stored is None:
                 raise ValueError(f"no buffer {buffer!r} of a known dtype")
-            return compute_dtype(dtype)
+            dtype = compute_dtype(stored)
+            if (guard is None) != (other is None):
+                raise ValueError(f"the load of {buffer!r} has a guard or another value alone")
+            if guard is not None and other is not None:
+                equal("a guard", infer_dtype(guard, buffers, names), DType.bool)
+                equal("a guarded load", dtype, other.dtype)
+            return dtype
         case Unary(function, x):
             dtype = infer_dtype(x, buffers, names)
             if function == "not":
@@ -283,6 +387,8 @@ def map_expr(expr: Expr, f: Callable[[Expr], Expr]) -> Expr:
             return f(Binary(name, map_expr(x, f), map_expr(y, f)))
         case Select(c, x, y):
             return f(Select(map_expr(c, f), map_expr(x, f), map_expr(y, f)))
+        case Load(guard=guard) if guard is not None:
+            return f(replace(expr, guard=map_expr(guard, f)))
         case _:
             return f(expr)
 
@@ -314,7 +420,7 @@ def map_statements(
 
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Load):
-            return expr(Load(e.buffer, tuple(index(d) for d in e.indices)))
+            return expr(replace(e, indices=tuple(index(d) for d in e.indices)))
         if isinstance(e, Index):
             return expr(Index(index(e.value)))
         return expr(e)
@@ -335,6 +441,6 @@ def map_statements(
             case Store():
                 at = tuple(index(d) for d in stmt.indices)
                 out.append(replace(stmt, indices=at, value=map_expr(stmt.value, on_expr)))
-            case Acc():
+            case Acc() | Alloc() | Shuffle() | Barrier():
                 out.append(stmt)
     return tuple(out)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .dims import Guard, Symbol
-from .graph import Graph, Node, Origins, Param
+from .graph import Graph, Node, Op, Origins, Param
 from .loops import Kernel
 from .plan import Plan
+from .types import KernelRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,14 @@ class Module:
     plan: Plan | None = None
     sources: tuple[Source, ...] = ()
 
+    @property
+    def data_symbols(self) -> frozenset[str]:
+        """Symbols that no input carries: sizes that only the data of a run tell."""
+        if not self.dims:
+            return frozenset()
+        given = {name for v in self.graph.inputs for name in v.type.symbols()}
+        return frozenset(s.name for s in self.dims if s.name not in given)
+
     def param(self, name: str) -> Param:
         for p in self.params:
             if p.name == name:
@@ -86,6 +95,24 @@ class Module:
             if n.position == position:
                 return n
         return None
+
+    @property
+    def writes_over(self) -> bool:
+        """Whether a kernel writes a result over an operand."""
+        return any(a.mode == "inout" for k in self.kernels for a in k.args)
+
+    def written_over(self, launch: Op) -> dict[str, str]:
+        """Results of a launch that lie over an operand, with that operand: `inout` arguments."""
+        ref = launch.get("kernel")
+        assert isinstance(ref, KernelRef)
+        given, results = iter(launch.operands), iter(launch.outputs)
+        found: dict[str, str] = {}
+        for arg in self.kernel(ref.name).args:
+            operand = next(given) if arg.mode in ("in", "inout") else ""
+            result = next(results).name if arg.mode in ("out", "inout") else ""
+            if arg.mode == "inout":
+                found[result] = operand
+        return found
 
     @property
     def level(self) -> str:

@@ -24,9 +24,13 @@ from .loops import (
     AXIS_KINDS,
     BINARY,
     COMPARE,
+    SPACES,
     UNARY,
     Acc,
+    Aligned,
+    Alloc,
     Arg,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -39,6 +43,7 @@ from .loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -492,6 +497,10 @@ class _Parser:
                 return self.let(names, around)
             if self.take("acc"):
                 return self.acc(names, around)
+            if self.take("alloc"):
+                return self.alloc(names, around)
+            if self.take("barrier"):
+                return Barrier(self.origins(around))
             if self.take("store"):
                 buffer = self.name("a buffer")
                 indices = self.dims()
@@ -506,6 +515,8 @@ class _Parser:
         else:
             function = self.name("'+=', '*=', 'max=' or 'min='")
             self.need("=")
+        if self.take("shuffle"):
+            return Shuffle(name, function, self.integer(), self.origins(around))
         value = self.expr()
         return Update(name, function, value, self.origins(around))
 
@@ -520,6 +531,17 @@ class _Parser:
             self.fail("a let with its dtype (the expression does not tell it)", start)
         names.locals[name] = dtype
         return Let(name, dtype, value, self.origins(around))
+
+    def alloc(self, names: Names, around: Origins) -> Alloc:
+        name = self.name("the name of an array")
+        self.need(":")
+        space = self.peek()
+        if space not in SPACES:
+            self.fail("local or shared")
+        self.at += 1
+        type = self.type()
+        names.buffers[name] = type.dtype
+        return Alloc(name, space, type, self.origins(around))
 
     def acc(self, names: Names, around: Origins) -> Acc:
         name = self.name("the name of an accumulator")
@@ -550,6 +572,10 @@ class _Parser:
     def primary(self) -> Expr:
         if self.take("("):
             inner = self.expr()
+            if isinstance(inner, Load) and self.take("if"):
+                guard = self.expr()
+                self.need("else")
+                inner = Load(inner.buffer, inner.indices, guard, self.scalar())
             self.need(")")
             return inner
         token = self.peek()
@@ -580,6 +606,11 @@ class _Parser:
             x = self.expr()
             self.need(",")
             found = Select(condition, x, self.expr())
+        elif function == "aligned":
+            buffers = [self.name("a buffer")]
+            while self.take(","):
+                buffers.append(self.name("a buffer"))
+            found = Aligned(tuple(buffers))
         elif function in UNARY:
             found = Unary(function, self.expr())
         elif function in BINARY:

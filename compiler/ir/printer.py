@@ -13,6 +13,7 @@ The grammar (`[x]` optional, `x, …` a list; white space is free except inside 
     block   = "{" [@[n0, …]] stmt… "}"
     stmt    = kind i in extent block | let e[: dtype] = expr | acc m: dtype = number
             | m += expr | m max= expr | store y[i, j] = expr | if expr block
+            | alloc x: space type | m max= shuffle 16 | barrier
     plan    = "plan" [guards(…)] "{" buffer… step… "}"
     source  = "source" @kernel symbol(name) math(name) "{" |line… "}" [artifacts(…)] [lines(…)]
 
@@ -23,8 +24,8 @@ are those of the block that holds it (`@[]`: none).
 
 Attribute values: `3` an int, `"s"` text, `f32` a dtype, `0.5` a Scalar of f32, `i64(3)` a Scalar,
 `2*s+1` a dimension, `@w` a param, `[…]` a tuple; `int(3)`, `dim(3)`, `kernel(@k)` where the plain
-form would be read otherwise (in `launch`, `dims` and the starts of a `slice` a bare integer is a
-dimension).
+form would be read otherwise (in `launch`, `dims`, the starts of a `slice` and the widths of a `pad`
+a bare integer is a dimension).
 
 Teaches: a text form that loses nothing makes every snapshot of a compiler a test.
 """
@@ -34,7 +35,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -44,7 +45,10 @@ from .graph import NO_ORIGINS, Graph, Node, Op, Origin, Origins, Param, Value, f
 from .loops import (
     COMPARE,
     Acc,
+    Aligned,
+    Alloc,
     Arg,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -57,6 +61,7 @@ from .loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -82,7 +87,7 @@ DTYPES: Mapping[str, DType] = {d.value: d for d in DType}
 LITERALS = frozenset({"inf", "nan", "true", "false"})
 KEYWORDS = LITERALS | {
     "par", "seq", "red", "vec", "stream", "block", "warp", "lane", "let", "acc", "store", "if",
-    "load", "index",
+    "load", "index", "else", "unroll", "wide", "alloc", "barrier", "shuffle",
 }  # fmt: skip
 """Words that a `let` or an accumulator of the same name is quoted for."""
 
@@ -95,7 +100,10 @@ INFIX = {
 
 def dim_attribute(kind: str, name: str) -> bool:
     """Whether a bare integer in this attribute is a dimension, not an int."""
-    return kind in ("launch", "dims") or (kind == "slice" and name == "starts")
+    return kind in ("launch", "dims") or (kind, name) in _DIM_LISTS
+
+
+_DIM_LISTS = frozenset({("slice", "starts"), ("pad", "before"), ("pad", "after")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +368,12 @@ def print_expr(expr: Expr, level: int = 0) -> str:
             return f"index[{format_dim(value)}]"
         case Ref(name):
             return _word(name)
-        case Load(buffer, indices):
-            return f"load {_name(buffer)}[{','.join(map(format_dim, indices))}]"
+        case Load(buffer, indices, guard, other):
+            text = f"load {_name(buffer)}[{','.join(map(format_dim, indices))}]"
+            if guard is None or other is None:
+                return text
+            rest = print_scalar(other).removesuffix(".0")
+            return f"({text} if {print_expr(guard)} else {rest})"
         case Unary(function, x):
             return f"{function}({print_expr(x)})"
         case Binary(function, x, y):
@@ -375,6 +387,8 @@ def print_expr(expr: Expr, level: int = 0) -> str:
             return f"select({print_expr(c)}, {print_expr(x)}, {print_expr(y)})"
         case Cast(dtype, x):
             return f"cast({dtype.value}, {print_expr(x)})"
+        case Aligned(buffers):
+            return f"aligned({', '.join(map(_name, buffers))})"
 
 
 class Names:
@@ -397,8 +411,18 @@ class Names:
             return None
 
 
-def _simple(stmt: Let | Acc | Update | Store, names: Names) -> str:
+def _simple(
+    stmt: Let | Acc | Update | Store | Alloc | Shuffle | Barrier, names: Names
+) -> str:
     match stmt:
+        case Alloc(name, space, type):
+            names.buffers[name] = type.dtype
+            return f"alloc {_name(name)}: {space} {print_type(type)}"
+        case Shuffle(name, function, xor):
+            sign = {"add": "+", "mul": "*"}.get(function, function)
+            return f"{_word(name)} {sign}= shuffle {xor}"
+        case Barrier():
+            return "barrier"
         case Let(name, dtype, value):
             shown = "" if names.dtype(value) is dtype else f": {dtype.value}"
             names.locals[name] = dtype
@@ -510,16 +534,18 @@ def canonical_kernel(kernel: Kernel) -> str:
 
     def body(stmts: Sequence[Stmt], sizes: dict[str, Dim], names: dict[str, str]) -> list[Stmt]:
         nonlocal axes, locals_
-        names = dict(names)
+        sizes, names = dict(sizes), dict(names)
 
         def expr(e: Expr) -> Expr:
             match e:
                 case Ref(name):
                     return Ref(names.get(name, name))
                 case Load(buffer, indices):
-                    return Load(buffers.get(buffer, buffer), at(indices))
+                    return replace(e, buffer=buffers.get(buffer, buffer), indices=at(indices))
                 case Index(value):
                     return Index(value.substitute(sizes))
+                case Aligned(given):
+                    return Aligned(tuple(buffers.get(b, b) for b in given))
                 case _:
                     return e
 
@@ -546,6 +572,8 @@ def canonical_kernel(kernel: Kernel) -> str:
                 case Let():
                     value = map_expr(s.value, expr)
                     out.append(Let(fresh(s.name), s.dtype, value))
+                    if s.dtype is DType.i64:
+                        sizes[s.name] = dim(names[s.name])
                 case Acc():
                     out.append(Acc(fresh(s.name), s.dtype, s.init))
                 case Update():
@@ -554,6 +582,13 @@ def canonical_kernel(kernel: Kernel) -> str:
                 case Store():
                     value = map_expr(s.value, expr)
                     out.append(Store(buffers.get(s.buffer, s.buffer), at(s.indices), value))
+                case Alloc():
+                    buffers[s.name] = f"r{len(buffers)}"
+                    out.append(Alloc(buffers[s.name], s.space, s.type))
+                case Shuffle():
+                    out.append(Shuffle(names.get(s.name, s.name), s.function, s.xor))
+                case Barrier():
+                    out.append(Barrier())
         return out
 
     sizes = {old: dim(new) for old, new in extents.items()}

@@ -50,3 +50,25 @@ def broadcast(
                 guards += same(chosen, shape[at], node, reason)
         result.append(chosen)
     return tuple(result), tuple(dict.fromkeys(guards))
+
+
+def window_shape(
+    shape: Shape,
+    axes: Sequence[int],
+    sizes: Sequence[Dim],
+    strides: Sequence[Dim],
+    dilations: Sequence[Dim],
+    before: Sequence[Dim],
+    after: Sequence[Dim],
+) -> Shape:
+    """The type rule of `window`: where it stands, then where in it.
+
+    Along a windowed axis of n elements there are `(before + n + after - (size-1)*dilation - 1) //
+    stride + 1` windows; sizes, strides and dilations are constants.
+    """
+    out, tail = list(shape), list[Dim]()
+    for k, a in enumerate(axes):
+        room = before[k] + shape[a] + after[k] - (sizes[k] - 1) * dilations[k] - 1
+        out[a] = room // (strides[k].constant or 1) + 1
+        tail.append(sizes[k])
+    return (*out, *tail)

@@ -17,16 +17,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
-from .dims import ONE, Dim, Guard, dim, product
-from .graph import NO_ORIGINS, Graph, Op, Origins, Param, Value, format_origin
+from .dims import ONE, ZERO, Dim, Guard, at_most, dim, product
+from .graph import NO_ORIGINS, Graph, Op, Origins, Param, Value, format_origin, reads
 from .loops import (
     ARG_MODES,
     AXIS_KINDS,
     BINARY,
     COMBINE,
     COMPARE,
+    GRID,
+    LANES,
+    SPACES,
     UNARY,
+    WARP,
     Acc,
+    Aligned,
+    Alloc,
+    Arg,
+    Barrier,
     Binary,
     Expr,
     For,
@@ -35,6 +43,7 @@ from .loops import (
     Kernel,
     Let,
     Load,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -45,6 +54,7 @@ from .loops import (
 )
 from .module import Module, Source
 from .plan import BUFFER_KINDS, BindStep, CallStep, CopyStep, KernelStep, Operand, Plan
+from .shapes import window_shape
 from .types import Attr, DType, KernelRef, ParamRef, Scalar, TensorType
 
 __all__ = ["ROWS", "Equalities", "VerifyError", "infer_dtype", "verify"]
@@ -72,6 +82,8 @@ class Equalities:
     def __init__(self, guards: Iterable[Guard]) -> None:
         self._solved: dict[str, Dim] = {}
         self._zeros: list[Dim] = []
+        guards = tuple(guards)
+        self._rooms = [g.right - g.left for g in guards if g.relation == "<="]
         for guard in guards:
             if guard.relation != "==":
                 continue
@@ -98,6 +110,12 @@ class Equalities:
             return True
         rest = self.normal(a) - self.normal(b)
         return not rest.terms or any(_multiple(rest, zero) for zero in self._zeros)
+
+    def at_most(self, a: Dim, b: Dim) -> bool:
+        """Whether `a <= b` is provable, or follows from the guards (sound, not complete)."""
+        room = self.normal(b) - self.normal(a)
+        least = (ZERO, *map(self.normal, self._rooms))
+        return self.equal(a, b) or any(at_most(known, room) for known in least)
 
     def shapes(self, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
         """Whether two shapes are equal axis by axis."""
@@ -157,7 +175,8 @@ _ANY_ELEMENT = frozenset({"max", "min"})
 REDUCE = frozenset({"sum", "prod", "max", "min"})
 IN_GROUP = frozenset({
     "const", "dims", "map", "compare", "select", "cast", "iota", "reduce", "reshape", "permute",
-    "expand", "slice", "copy", "contract",
+    "expand", "slice", "copy", "contract", "window", "concat", "pad", "reverse", "gather",
+    "gather_elements", "scatter_elements", "argreduce",
 })  # fmt: skip
 """Families that may stand in a `fused` region."""
 
@@ -286,6 +305,13 @@ def _iota(op: Op, types: Types, context: Context) -> None:
         raise Broken(f"no numbers of {op.type.element.value} to count with")
 
 
+def _sorted_axes(op: Op, rank: int) -> tuple[int, ...]:
+    axes = _integers(op, "axes")
+    if list(axes) != sorted({a for a in axes if 0 <= a < rank}):
+        raise Broken(f"axes {list(axes)} are not sorted axes of rank {rank}")
+    return axes
+
+
 def _reduce(op: Op, types: Types, context: Context) -> None:
     if op.function not in REDUCE:
         raise Broken(f"no reduction {op.function!r}")
@@ -293,9 +319,7 @@ def _reduce(op: Op, types: Types, context: Context) -> None:
     if element is DType.bool and op.function not in _ANY_ELEMENT:
         raise Broken(f"{op.function} is not defined on bool")
     _want_element(op, element)
-    axes = _integers(op, "axes")
-    if list(axes) != sorted({a for a in axes if 0 <= a < types[0].rank}):
-        raise Broken(f"axes {list(axes)} are not sorted axes of rank {types[0].rank}")
+    axes = _sorted_axes(op, types[0].rank)
     wanted = [ONE if k in axes else d for k, d in enumerate(types[0].dims)]
     _want_shape(op, wanted, context)
 
@@ -339,6 +363,99 @@ def _slice(op: Op, types: Types, context: Context) -> None:
             raise Broken(f"a step of {constant}")
 
 
+def _axis(op: Op, rank: int) -> int:
+    axis = op.get("axis")
+    if not isinstance(axis, int) or not 0 <= axis < rank:
+        raise Broken(f"axis {axis} of an operand of rank {rank}")
+    return axis
+
+
+def _concat(op: Op, types: Types, context: Context) -> None:
+    _want_element(op, _same_element(types))
+    axis = _axis(op, types[0].rank)
+    total = ZERO
+    for t in types:
+        if t.rank != types[0].rank:
+            raise Broken(f"operands of rank {types[0].rank} and {t.rank}")
+        total = total + t.dims[axis]
+    for t in types:
+        _want_shape(op, [*t.dims[:axis], total, *t.dims[axis + 1 :]], context)
+
+
+def _pad(op: Op, types: Types, context: Context) -> None:
+    _want_element(op, _same_element(types))
+    if types[1].rank:
+        raise Broken("the padding value is no scalar")
+    shape = list(types[0].dims)
+    for name in ("before", "after"):
+        values = _list(op, name)
+        if len(values) != types[0].rank:
+            raise Broken(f"attribute {name!r} has not one dimension an axis")
+        for k, width in enumerate(values):
+            if not isinstance(width, Dim):
+                raise Broken(f"attribute {name!r} holds something else than dimensions")
+            if (width.constant or 0) < 0:
+                raise Broken(f"a padding of {width}")
+            shape[k] = shape[k] + width
+    _want_shape(op, shape, context)
+
+
+def _reverse(op: Op, types: Types, context: Context) -> None:
+    _want_element(op, types[0].element)
+    _sorted_axes(op, types[0].rank)
+    _want_shape(op, types[0].dims, context)
+
+
+def _want_indices(type: TensorType) -> None:
+    if type.element not in (DType.i32, DType.i64):
+        raise Broken(f"indices of {type.element.value}, not i32 or i64")
+
+
+def _gather(op: Op, types: Types, context: Context) -> None:
+    x, indices = types
+    _want_element(op, x.element)
+    _want_indices(indices)
+    axis = _axis(op, x.rank)
+    _want_shape(op, [*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :]], context)
+
+
+def _want_beside(x: TensorType, indices: TensorType, axis: int, context: Context) -> None:
+    """Indices along `axis` lie inside x along every other axis, proved."""
+    _want_indices(indices)
+    if x.rank != indices.rank:
+        raise Broken(f"operands of rank {x.rank} and indices of rank {indices.rank}")
+    for k, (d, i) in enumerate(zip(x.dims, indices.dims, strict=True)):
+        if k == axis or context.equalities.at_most(i, d):
+            continue
+        raise Broken(f"axis {k} has {i} indices for {d} elements, and no guard helps")
+
+
+def _gather_elements(op: Op, types: Types, context: Context) -> None:
+    x, indices = types
+    _want_element(op, x.element)
+    _want_beside(x, indices, _axis(op, x.rank), context)
+    _want_shape(op, indices.dims, context)
+
+
+def _scatter_elements(op: Op, types: Types, context: Context) -> None:
+    x, indices, updates = types
+    _want_element(op, _same_element((x, updates)))
+    _want_beside(x, indices, _axis(op, x.rank), context)
+    if not context.equalities.shapes(indices.dims, updates.dims):
+        raise Broken(f"indices {_shape(indices.dims)} and updates {_shape(updates.dims)}")
+    _want_shape(op, x.dims, context)
+
+
+def _argreduce(op: Op, types: Types, context: Context) -> None:
+    if op.function not in ("max", "min"):
+        raise Broken(f"no place of a {op.function!r}")
+    if op.get("last") not in (0, 1):
+        raise Broken("attribute 'last' is not 0 or 1")
+    _want_element(op, DType.i64)
+    axis = _axis(op, types[0].rank)
+    _want_shape(op, [ONE if k == axis else d for k, d in enumerate(types[0].dims)], context)
+
+
 def _contract(op: Op, types: Types, context: Context) -> None:
     spec = op.get("spec")
     if not isinstance(spec, str) or spec.count("->") != 1 or spec.count(",") != 1:
@@ -357,6 +474,31 @@ def _contract(op: Op, types: Types, context: Context) -> None:
     if len(set(result)) != len(result) or not set(result) <= set(extents):
         raise Broken(f"{result!r} names other axes than the operands")
     _want_shape(op, [extents[letter] for letter in result], context)
+
+
+def _window(op: Op, types: Types, context: Context) -> None:
+    x, value = types
+    _want_element(op, _same_element(types))
+    if value.rank:
+        raise Broken(f"the value outside is {_shape(value.dims)}, not one element of rank 0")
+    axes = _integers(op, "axes")
+    if list(axes) != sorted({a for a in axes if 0 <= a < x.rank}):
+        raise Broken(f"axes {list(axes)} are not sorted axes of rank {x.rank}")
+    lists = {name: _list(op, name) for name in ("sizes", "strides", "dilations", "before", "after")}
+    for name, values in lists.items():
+        if len(values) != len(axes):
+            raise Broken(f"attribute {name!r} has not one number an axis")
+        kinds = int if name in ("sizes", "strides", "dilations") else int | Dim
+        if not all(isinstance(v, kinds) for v in values):
+            raise Broken(f"attribute {name!r} holds something else than numbers")
+    for name in ("sizes", "strides", "dilations"):
+        if any(isinstance(v, int) and v < 1 for v in lists[name]):
+            raise Broken(f"attribute {name!r} holds a number below 1")
+    _want_shape(op, window_shape(x.dims, axes, *(_numbers(v) for v in lists.values())), context)
+
+
+def _numbers(values: tuple[Attr, ...]) -> tuple[Dim, ...]:
+    return tuple(dim(v) for v in values if isinstance(v, int | Dim))
 
 
 def _copy(op: Op, types: Types, context: Context) -> None:
@@ -379,8 +521,8 @@ def _onnx(op: Op, types: Types, context: Context) -> None:
 
 def _fused(op: Op, types: Types, context: Context) -> None:
     region = op.regions[0]
-    if op.get("group") not in (None, "pointwise", "row"):
-        raise Broken(f"no group {op.get('group')!r}: pointwise or row")
+    if op.get("group") not in (None, "pointwise", "row", "contract"):
+        raise Broken(f"no group {op.get('group')!r}: pointwise, row or contract")
     formals = tuple(v.name for v in region.inputs)
     if formals != op.inputs:
         raise Broken(f"formals ({', '.join(formals)}) differ from the operands")
@@ -449,7 +591,17 @@ ROWS: Mapping[str, Row] = {
     "permute": Row((1, 1), ("perm",), (), _permute),
     "expand": Row((1, 1), (), (), _expand),
     "slice": Row((1, 1), ("starts", "steps"), (), _slice),
+    "concat": Row((1, MANY), ("axis",), (), _concat),
+    "pad": Row((2, 2), ("before", "after"), (), _pad),
+    "reverse": Row((1, 1), ("axes",), (), _reverse),
+    "gather": Row((2, 2), ("axis",), (), _gather),
+    "gather_elements": Row((2, 2), ("axis",), (), _gather_elements),
+    "scatter_elements": Row((3, 3), ("axis",), (), _scatter_elements),
+    "argreduce": Row((1, 1), ("axis", "last"), (), _argreduce),
     "contract": Row((2, 2), ("spec",), ("library",), _contract),
+    "window": Row(
+        (2, 2), ("after", "axes", "before", "dilations", "sizes", "strides"), (), _window
+    ),
     "copy": Row((1, 1), (), (), _copy),
     "call.matmul": Row((2, 2), ("spec",), (), _contract),
     "extern": Row(
@@ -540,7 +692,7 @@ def _check_op(op: Op, scope: Scope, context: Context) -> None:
     row.rule(op, types, context)
 
 
-_DOTTED = frozenset({"map", "compare", "reduce", "onnx"})
+_DOTTED = frozenset({"map", "compare", "reduce", "argreduce", "onnx"})
 """Families whose kinds have a function behind the dot."""
 
 
@@ -610,13 +762,17 @@ class _KernelCheck:
         self.buffers = {a.name: a.type.dtype for a in kernel.args}
         self.stored: set[str] = {a.name for a in kernel.args if a.mode in ("in", "inout")}
         self.accumulators: set[str] = set()
+        self.symbols: set[str] = set()
+        self.grid: list[For] = []
+        self.local: set[str] = set()
         self.body(kernel.body, extents, {}, outside=True)
 
     def body(
         self, stmts: Sequence[Stmt], axes: frozenset[str], names: dict[str, DType], outside: bool
     ) -> None:
-        """`axes` in scope (with the extents), `names` of lets and accumulators in scope;
-        `outside`: only `par` loops stand around."""
+        """`axes` in scope (with the extents and the lets of type i64: what indices may use),
+        `names` of lets and accumulators in scope; `outside`: only `par` loops, or those of a grid,
+        stand around."""
         names = dict(names)
         alone = outside and len(stmts) == 1
         for stmt in stmts:
@@ -625,12 +781,15 @@ class _KernelCheck:
                     self.loop(stmt, axes, names, alone)
                 case Let(name, dtype, value):
                     self.typed(f"let {name!r}", value, dtype, axes, names)
-                    self.fresh(name, names)
+                    self.fresh(name, names, axes)
                     names[name] = dtype
+                    if dtype is DType.i64:
+                        axes = axes | {name}
+                        self.symbols.add(name)
                 case Acc(name, dtype, init):
                     if init.dtype is not dtype:
                         raise Broken(f"acc {name!r} of {dtype.value} starts as {init.dtype.value}")
-                    self.fresh(name, names)
+                    self.fresh(name, names, axes)
                     names[name] = dtype
                     self.accumulators.add(name)
                 case Update(name, function, value):
@@ -650,19 +809,75 @@ class _KernelCheck:
                 case If():
                     self.typed("the condition", stmt.condition, DType.bool, axes, names)
                     self.body(stmt.body, axes, names, outside=False)
+                case Alloc():
+                    self.alloc(stmt, axes, names)
+                case Shuffle(name, function, xor):
+                    if name not in names or name not in self.accumulators:
+                        raise Broken(f"{name!r} is shuffled and no accumulator in scope")
+                    if function not in COMBINE:
+                        raise Broken(f"{name!r} is combined with {function!r}")
+                    lanes = self.grid[-1] if self.grid else None
+                    if lanes is None or lanes.kind != "lane" or lanes.extent != dim(WARP):
+                        raise Broken(f"{name!r} is shuffled where there is no warp of {WARP} lanes")
+                    if not 0 < xor < WARP:
+                        raise Broken(f"no lane of a warp is {xor} away")
+                case Barrier():
+                    if not self.grid:
+                        raise Broken("a barrier where there are no blocks of threads")
+
+    def alloc(self, stmt: Alloc, axes: frozenset[str], names: Mapping[str, DType]) -> None:
+        name = stmt.name
+        if stmt.space not in SPACES:
+            raise Broken(f"array {name!r} in the space {stmt.space!r}")
+        if not self.grid:
+            raise Broken(f"array {name!r} where there are no blocks of threads")
+        if not stmt.type.known or any(d.constant is None for d in stmt.type.dims):
+            raise Broken(f"the shape of array {name!r} is not literal")
+        if name in self.args or name in names or name in axes:
+            raise Broken(f"{name!r} is defined twice")
+        self.args[name] = Arg(name, "scratch", stmt.type)
+        self.buffers[name] = stmt.type.dtype
+        if stmt.space == "local":
+            self.local.add(name)
+
+    def copy(self, stmt: For) -> None:
+        """A `wide` loop is one access of four neighbours, memory on one side of it."""
+        match stmt.body:
+            case (Store(target, _, Load(source, _, None, _)),):
+                pass
+            case _:
+                raise Broken(f"wide {stmt.axis!r} does something else than copy")
+        if stmt.extent != dim(LANES) or (target in self.local) == (source in self.local):
+            raise Broken(f"wide {stmt.axis!r} is no copy of {LANES} between memory and registers")
 
     def loop(self, stmt: For, axes: frozenset[str], names: dict[str, DType], alone: bool) -> None:
         if stmt.kind not in AXIS_KINDS:
             raise Broken(f"no kind of axis is called {stmt.kind!r}")
-        if stmt.kind == "par" and not alone:
-            raise Broken(f"par {stmt.axis!r} is not outermost and perfectly nested")
-        if stmt.axis in axes:
+        outer = stmt.kind == "par" or stmt.kind in GRID
+        if outer and not alone:
+            raise Broken(f"{stmt.kind} {stmt.axis!r} is not outermost and perfectly nested")
+        if stmt.kind in GRID:
+            once = stmt.kind in ("warp", "lane")
+            before = [GRID.index(g.kind) for g in self.grid]
+            if any(k > GRID.index(stmt.kind) - once for k in before):
+                raise Broken(f"{stmt.kind} {stmt.axis!r} is out of the order {', '.join(GRID)}")
+            if once and stmt.extent.constant is None:
+                raise Broken(f"the extent of {stmt.kind} {stmt.axis!r} is not literal")
+            self.grid.append(stmt)
+        if stmt.kind == "unroll" and stmt.extent.constant is None:
+            raise Broken(f"the extent of unroll {stmt.axis!r} is not literal")
+        if stmt.kind == "wide":
+            self.copy(stmt)
+        if stmt.axis in axes or stmt.axis in names:
             raise Broken(f"axis {stmt.axis!r} is defined twice")
         self.known(stmt.extent, axes, f"the extent of {stmt.axis!r}")
-        self.body(stmt.body, axes | {stmt.axis}, names, alone and stmt.kind == "par")
+        data = stmt.extent.symbols() & self.symbols
+        if data:
+            raise Broken(f"the extent of {stmt.axis!r} depends on data: {', '.join(sorted(data))}")
+        self.body(stmt.body, axes | {stmt.axis}, names, alone and outer)
 
-    def fresh(self, name: str, names: Mapping[str, DType]) -> None:
-        if name in names:
+    def fresh(self, name: str, names: Mapping[str, DType], axes: frozenset[str]) -> None:
+        if name in names or name in axes:
             raise Broken(f"{name!r} is defined twice")
         self.accumulators.discard(name)
 
@@ -697,6 +912,10 @@ class _KernelCheck:
                         raise Broken(f"{buffer!r} is loaded before a store to it")
                 case Index(index):
                     self.known(index, axes, "an index")
+                case Aligned(buffers):
+                    for buffer in buffers:
+                        if buffer not in self.args:
+                            raise Broken(f"no argument {buffer!r}")
                 case Unary(function, _) if function not in UNARY:
                     raise Broken(f"no scalar function {function!r} of one operand")
                 case Binary(function, _, _) if function not in BINARY | COMPARE:
@@ -807,6 +1026,39 @@ def _check_header(module: Module) -> None:
             raise Broken(f"the type of param {param.name!r} is unknown")
 
 
+def _check_written_over(module: Module) -> None:
+    """What a launch writes over is memory of the run, and nobody reads it afterwards."""
+    root: dict[str, str] = {}
+    alive: dict[str, set[str]] = {}
+    gone: dict[str, str] = {}
+
+    def check(name: str, reader: str) -> None:
+        if name in gone:
+            raise Broken(f"{reader} reads %{name}, which %{gone[name]} was written over")
+
+    for op in module.graph.ops:
+        for name in reads(op):
+            check(name, f"%{op.key}")
+        if op.kind == "reshape" and op.operands[0] in root:
+            root[op.key] = root[op.operands[0]]
+            alive[root[op.key]].add(op.key)
+        if op.kind != "launch" and op.family != "call":
+            continue
+        over = module.written_over(op) if op.kind == "launch" else {}
+        for v in op.outputs:
+            operand = over.get(v.name)
+            if operand is None:
+                root[v.name], alive[v.name] = v.name, {v.name}
+                continue
+            if operand not in root:
+                raise Broken(f"%{v.name} is written over %{operand}, which is no memory of the run")
+            root[v.name] = root[operand]
+            gone.update((name, v.name) for name in alive[root[operand]])
+            alive[root[operand]] = {v.name}
+    for name in module.graph.outputs:
+        check(name, "the caller")
+
+
 def verify(module: Module) -> None:
     """Check a whole module; linear in its size. VerifyError names what is broken and where."""
     try:
@@ -823,6 +1075,8 @@ def verify(module: Module) -> None:
             except Broken as error:
                 raise VerifyError(str(error), f"@{kernel.name}", kernel.origins) from None
         _check_graph(module.graph, {}, context)
+        if module.writes_over:
+            _check_written_over(module)
         if module.plan is not None:
             _check_plan(module.plan, context)
         for source in module.sources:

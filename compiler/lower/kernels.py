@@ -10,6 +10,13 @@ The level of a value is the number of completed reductions it needs, one after t
 
 One `red` loop serves all reductions of a level; one map loop comes last. Index maps are composed
 from the results down to the buffers: a broadcast, permutation, slice or unit reshape costs no copy.
+
+    concat, pad:   v = x[i - b] if 0 <= i - b < n else other       (a guarded load)
+    reverse:       v = x[n - 1 - i]
+    gather:        let at = k[i];  v = x[at]                       (clamped to [0, n))
+    argreduce:     two reductions: the extreme m, then the least place j with x[j] = m
+    scatter:       loops of its own: copy, then write one update after the other
+
 A transcendental value that several loops need is computed once and kept in the result's own
 buffer where the shape allows, else in a scratch row of the worker.
 
@@ -18,13 +25,15 @@ Teaches: fusing means that an intermediate becomes a local variable of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from compiler.fusion.access import MOVEMENT
 from compiler.ir.dims import ONE, ZERO, Dim, dim, plain_word
-from compiler.ir.graph import Graph, Op, Origins
+from compiler.ir.graph import Graph, Op, Origins, Value
 from compiler.ir.loops import (
     TRANSCENDENTAL,
     Acc,
@@ -34,6 +43,7 @@ from compiler.ir.loops import (
     Const,
     Expr,
     For,
+    If,
     Index,
     Kernel,
     Let,
@@ -44,13 +54,19 @@ from compiler.ir.loops import (
     Store,
     Unary,
     Update,
+    compute_dtype,
     walk_expr,
+    within,
 )
-from compiler.ir.types import DType, Scalar, TensorType
+from compiler.ir.types import Attr, DType, Scalar, TensorType, attrs
 
 UNIT = ONE
 AXIS_NAMES = "ijklmnopqr"
 EXTENT_NAMES = {1: "n", 2: "rc", 3: "brc", 4: "abrc"}
+
+
+_Key = tuple[str, tuple[Dim, ...], Expr | None]
+"""A value, the index at which it is wanted, and the guard under which it is read."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,7 @@ class Lowered:
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     name: str
     extent: Dim
     """Over the kernel's extents."""
@@ -85,17 +101,21 @@ def identifier(name: str, taken: set[str], fallback: str) -> str:
 RESERVED = frozenset(
     """False None True and as assert break class continue def del elif else except finally for
     from global if import in is lambda nonlocal not or pass raise return try while with yield
-    params worker lo hi range load store pointer extent stream staging stream_end flat
+    params worker lo hi range load load_if store pointer private extent flat
+    stream staging stream_end
     par seq red vec block warp lane let acc kernel out inout scratch inf nan
     abs ceil cos erf exp floor isnan log neg not rint sigmoid sign sin sqrt tanh maximum minimum
     select truncdiv pow mod add sub mul div min max xor eq ne lt le gt ge
     f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 b1 bool string c64 c128 fused launch
-    add_reassoc max_reduce min_reduce dim""".split()
+    add_reassoc max_reduce min_reduce dim
+    unroll wide alloc local shared shuffle barrier aligned thread block_x block_y blocks_y
+    load4 store4 stream4 four part fold_add fold_mul fold_max fold_min shuffle_xor cuda
+    float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64""".split()
 )
 """Words that no variable of a kernel may take: Python's, the emitter's and the text form's."""
 
 
-class _Group:
+class Group:
     """The state of lowering one group."""
 
     def __init__(self, name: str, op: Op, region: Graph) -> None:
@@ -117,9 +137,13 @@ class _Group:
         self.stashed: dict[str, tuple[str, tuple[Dim, ...]]] = {}
         self.scratch: list[Arg] = []
         self.row: list[Stmt] = []
-        self.row_memo: dict[tuple[str, tuple[Dim, ...]], Expr] = {}
+        self.row_memo: dict[_Key, Expr] = {}
         self.inner: list[Stmt] | None = None
-        self.inner_memo: dict[tuple[str, tuple[Dim, ...]], Expr] = {}
+        self.inner_memo: dict[_Key, Expr] = {}
+        self.scattered: tuple[Axis, ...] = ()
+        self.guard: Expr | None = None
+        self.moved = False
+        self.elsewhere = _read_elsewhere(region)
         for v in op.inputs:
             if v is not None:
                 self.buffers[v] = identifier(v, self.taken, "x")
@@ -142,20 +166,20 @@ class _Group:
                 best = shape
         return tuple((d, False) for d in best)
 
-    def _make_axes(self) -> tuple[_Axis, ...]:
+    def _make_axes(self) -> tuple[Axis, ...]:
         names = EXTENT_NAMES.get(len(self.domain), "")
-        axes: list[_Axis] = []
+        axes: list[Axis] = []
         for k, (size, reduced) in enumerate(self.domain):
             wanted = names[k] if names else f"d{k}"
             extent = identifier(wanted, self.taken, "d")
             self.extents.append((extent, size))
             letter = AXIS_NAMES[k] if k < len(AXIS_NAMES) else f"a{k}"
             axis = identifier(letter, self.taken, "a")
-            axes.append(_Axis(axis, dim(extent), reduced))
+            axes.append(Axis(axis, dim(extent), reduced))
         return tuple(axes)
 
     @property
-    def outer(self) -> tuple[_Axis, ...]:
+    def outer(self) -> tuple[Axis, ...]:
         """Axes that run in parallel: a row group's kept axes; all but the innermost of a
         pointwise group, all of one that has a single axis."""
         if self.reduces:
@@ -163,7 +187,9 @@ class _Group:
         return self.axes[:-1] if len(self.axes) > 1 else self.axes
 
     @property
-    def inner_axes(self) -> tuple[_Axis, ...]:
+    def inner_axes(self) -> tuple[Axis, ...]:
+        if self.scattered:
+            return self.scattered
         if self.reduces:
             return tuple(a for a in self.axes if a.reduced)
         return self.axes[-1:] if len(self.axes) > 1 else ()
@@ -204,21 +230,41 @@ class _Group:
 
     def load(self, name: str, index: tuple[Dim, ...]) -> Expr:
         """A load from a buffer; its shape is over the extents of the axes that index it."""
-        by_axis = {dim(a.name): a.extent for a in self.axes}
+        by_axis = {} if self.moved else {dim(a.name): a.extent for a in self.axes}
         shape = tuple(
             by_axis[at] if at in by_axis and size != UNIT else self.extent_of(size)
             for at, size in zip(index, self.types[name].dims, strict=True)
         )
         self.shapes.setdefault(name, shape)
-        return Load(self.buffers[name], index)
+        if self.guard is None:
+            return Load(self.buffers[name], index)
+        other = Scalar.of(compute_dtype(self.types[name].element), 0)
+        return Load(self.buffers[name], index, self.guard, other)
+
+    @contextmanager
+    def elsewhere_at(self, guard: Expr | None = None) -> Generator[None]:
+        """What is emitted meanwhile is read at a place that is not that of the result: axes tell
+        nothing about extents; and where the guard fails, it is read nowhere."""
+        before = self.guard, self.moved
+        if guard is not None:
+            self.guard = guard if self.guard is None else Binary("and", self.guard, guard)
+        self.moved = True
+        yield
+        self.guard, self.moved = before
+
+    @property
+    def _inner_names(self) -> set[str]:
+        """Axes and lets of the inner loop."""
+        names = {r.name for r in self.inner_memo.values() if isinstance(r, Ref)}
+        return names | {a.name for a in self.inner_axes}
 
     def _is_inner(self, index: tuple[Dim, ...]) -> bool:
-        inner = {a.name for a in self.inner_axes}
+        inner = self._inner_names
         return any(d.symbols() & inner for d in index)
 
     def emit(self, name: str, index: tuple[Dim, ...]) -> Expr:
         """The value of one element, as an expression over what is in scope."""
-        key = (name, index)
+        key = (name, index, self.guard)
         known = self.row_memo.get(key) or self.inner_memo.get(key)
         if known is not None:
             return known
@@ -240,26 +286,30 @@ class _Group:
         inner = self._is_inner(index) or self._uses_inner(expr)
         if inner and self.inner is None:
             raise ValueError(f"@{self.name}: %{name} is used outside the loop it belongs to")
-        word = identifier(name, self.taken, "v")
-        let = Let(word, self.types[name].element, expr, origins)
-        ref = Ref(word)
+        key = (name, index, self.guard)
+        return self._bind(name, key, self.types[name].element, expr, inner, origins)
+
+    def _bind(
+        self, word: str, key: _Key, dtype: DType, expr: Expr, inner: bool, origins: Origins
+    ) -> Ref:
+        ref = Ref(identifier(word, self.taken, "v"))
+        let = Let(ref.name, dtype, expr, origins)
         if inner and self.inner is not None:
             self.inner.append(let)
-            self.inner_memo[name, index] = ref
+            self.inner_memo[key] = ref
         else:
             self.row.append(let)
-            self.row_memo[name, index] = ref
+            self.row_memo[key] = ref
         return ref
 
     def _uses_inner(self, expr: Expr) -> bool:
-        inner_names = {r.name for r in self.inner_memo.values() if isinstance(r, Ref)}
-        axes = {a.name for a in self.inner_axes}
+        inner = self._inner_names
         for e in walk_expr(expr):
-            if isinstance(e, Ref) and e.name in inner_names:
+            if isinstance(e, Ref) and e.name in inner:
                 return True
-            if isinstance(e, Load) and any(d.symbols() & axes for d in e.indices):
+            if isinstance(e, Load) and any(d.symbols() & inner for d in e.indices):
                 return True
-            if isinstance(e, Index) and e.value.symbols() & axes:
+            if isinstance(e, Index) and e.value.symbols() & inner:
                 return True
         return False
 
@@ -309,6 +359,20 @@ class _Group:
                 return self.emit(op.operands[0], tuple(at))
             case "slice":
                 return self._slice(op, index)
+            case "concat":
+                return self._concat(op, index)
+            case "pad":
+                return self._pad(op, index)
+            case "reverse":
+                return self._reverse(op, index)
+            case "gather":
+                return self._gather(op, index)
+            case "gather_elements":
+                told = self._told(op, 1, index, op.int("axis"))
+                axis = op.int("axis")
+                return self._at_told(op, (*index[:axis], told, *index[axis + 1 :]))
+            case "window":
+                return self._window(op, index)
             case _:
                 raise ValueError(f"@{self.name}: no loop nest for {op.kind}")
 
@@ -325,6 +389,31 @@ class _Group:
         solid = iter(at for at, d in zip(index, op.type.dims, strict=True) if d != UNIT)
         return self.emit(source, tuple(ZERO if d == UNIT else next(solid) for d in shape))
 
+    def _window(self, op: Op, index: tuple[Dim, ...]) -> Expr:
+        """A window that is an array of its own: what it reads stands in memory."""
+        source, value = op.operands
+        outside = self.ops[value].get("value") if value in self.ops else None
+        if not isinstance(outside, Scalar) or source in self.ops:
+            raise ValueError(f"@{self.name}: %{op.key} is a window over what is not in memory")
+        shape = self.types[source].dims
+        at = list(index[: len(shape)])
+        guard: Expr | None = None
+        taps = index[len(shape) :]
+        axes, strides, dilations = (op.ints(n) or () for n in ("axes", "strides", "dilations"))
+        before = op.get("before")
+        assert isinstance(before, tuple)
+        for axis, stride, dilation, low, tap in zip(
+            axes, strides, dilations, before, taps, strict=True
+        ):
+            assert isinstance(low, int | Dim)
+            shift = dim(low) if dim(low).constant is not None else self.extent_of(dim(low))
+            at[axis] = at[axis] * stride + tap * dilation - shift
+            inside = within(at[axis], self.extent_of(shape[axis]))
+            guard = inside if guard is None else Binary("and", guard, inside)
+        load = self.load(source, tuple(at))
+        assert isinstance(load, Load)
+        return load if guard is None else Load(load.buffer, load.indices, guard, outside)
+
     def _slice(self, op: Op, index: tuple[Dim, ...]) -> Expr:
         starts, steps = op.get("starts"), op.get("steps")
         assert isinstance(starts, tuple) and isinstance(steps, tuple)
@@ -332,14 +421,104 @@ class _Group:
         for k, i in enumerate(index):
             start, step = starts[k], steps[k]
             assert isinstance(start, int | Dim) and isinstance(step, int | Dim)
-            first = dim(start)
-            offset = first if first.constant is not None else self.extent_of(first)
-            at.append(offset + i * step)
-        return self.emit(op.operands[0], tuple(at))
+            at.append(self.number(dim(start)) + i * step)
+        with self.elsewhere_at():
+            return self.emit(op.operands[0], tuple(at))
+
+    def number(self, size: Dim) -> Dim:
+        """A dimension of the module in an index: a literal, or over the kernel's extents."""
+        return size if size.constant is not None else self.extent_of(size)
+
+    def _concat(self, op: Op, index: tuple[Dim, ...]) -> Expr:
+        """One guarded part for each operand; the position selects among them."""
+        axis, start = op.int("axis"), ZERO
+        parts: list[tuple[Expr, Expr]] = []
+        for name in op.operands:
+            size = self.types[name].dims[axis]
+            at = index[axis] - start
+            guard = within(at, self.number(size))
+            place = ZERO if size == UNIT else at
+            with self.elsewhere_at(guard):
+                value = self.emit(name, (*index[:axis], place, *index[axis + 1 :]))
+            parts.append((guard, value))
+            start = start + self.number(size)
+        _, value = parts[-1]
+        for guard, part in reversed(parts[:-1]):
+            value = Select(guard, part, value)
+        return value
+
+    def _pad(self, op: Op, index: tuple[Dim, ...]) -> Expr:
+        source, outside = op.operands
+        before, after = op.get("before"), op.get("after")
+        assert isinstance(before, tuple) and isinstance(after, tuple)
+        guard: Expr | None = None
+        place: list[Dim] = []
+        shape = self.types[source].dims
+        for at, size, low, high in zip(index, shape, before, after, strict=True):
+            assert isinstance(low, Dim) and isinstance(high, Dim)
+            own = at - self.number(low)
+            place.append(ZERO if size == UNIT else own)
+            if low.terms or high.terms:
+                one = within(own, self.number(size))
+                guard = one if guard is None else Binary("and", guard, one)
+        other = self.emit(outside, ())
+        with self.elsewhere_at(guard):
+            value = self.emit(source, tuple(place))
+        if guard is None:
+            return value
+        if isinstance(value, Load) and value.guard is not None and isinstance(other, Const):
+            return replace(value, other=other.value)
+        return Select(guard, value, other)
+
+    def _reverse(self, op: Op, index: tuple[Dim, ...]) -> Expr:
+        axes, shape = op.ints("axes") or (), op.type.dims
+        place = tuple(
+            self.number(d) - 1 - at if k in axes and d != UNIT else at
+            for k, (at, d) in enumerate(zip(index, shape, strict=True))
+        )
+        with self.elsewhere_at():
+            return self.emit(op.operands[0], place)
+
+    def _gather(self, op: Op, index: tuple[Dim, ...]) -> Expr:
+        axis = op.int("axis")
+        end = axis + self.types[op.operands[1]].rank
+        told = self._told(op, 1, index[axis:end], axis)
+        return self._at_told(op, (*index[:axis], told, *index[end:]))
+
+    def _at_told(self, op: Op, place: tuple[Dim, ...]) -> Expr:
+        """The element of a gather's source at a place that its indices told."""
+        size = self.types[op.operands[0]].dims[op.int("axis")]
+        with self.elsewhere_at(some(self.number(size))):
+            return self.emit(op.operands[0], place)
+
+    def _told(self, op: Op, k: int, index: tuple[Dim, ...], axis: int) -> Dim:
+        """The place along `axis` of operand 0 that operand k tells at `index`, in a `let`.
+
+        Negative ones count from the end; what is out of range is clamped.
+        """
+        name, size = op.operands[k], self.types[op.operands[0]].dims[axis]
+        if size == UNIT:
+            return ZERO
+        key = (f"{op.key} {name}", index, self.guard)
+        known = self.row_memo.get(key) or self.inner_memo.get(key)
+        if known is None:
+            given = self.emit(name, index)
+            if not isinstance(given, Ref | Const):
+                given = self._named(name, index, given, op.origins)
+            if self.types[name].element is not DType.i64:
+                given = Cast(DType.i64, given)
+            n, zero = self.number(size), Index(ZERO)
+            at = Select(Binary("lt", given, zero), Binary("add", given, Index(n)), given)
+            at = Binary("max", Binary("min", at, Index(n - 1)), zero)
+            word = f"{self.buffers.get(name, name)}_at"
+            inner = self._uses_inner(at)
+            known = self._bind(word, key, DType.i64, at, inner, op.origins)
+        assert isinstance(known, Ref)
+        return dim(known.name)
 
     # ---- loops
 
-    def _nest(self, kind: str, axes: Sequence[_Axis], body: list[Stmt]) -> list[Stmt]:
+    def _nest(self, kind: str, axes: Sequence[Axis], body: list[Stmt]) -> list[Stmt]:
         """Loops around a body; a map nest vectorises its innermost axis."""
         origins = self.op.origins
         for k, axis in enumerate(reversed(axes)):
@@ -388,6 +567,8 @@ class _Group:
                 continue
             if not (op.family == "map" and op.function in TRANSCENDENTAL):
                 continue
+            if op.key in self.elsewhere:
+                continue
             loops = self._loops_that_need(op.key, last)
             if len(loops) > 1:
                 chosen[op.key] = min(loops)
@@ -413,6 +594,8 @@ class _Group:
         return word, tuple(dim(a.name) for a in inner)
 
     def lower(self) -> Lowered:
+        if self.region.ops[-1].family == "scatter_elements":
+            return self._scatter(self.region.ops[-1])
         last = 1 + max((self.level(r.key) for r in self.reduces), default=0)
         stashes = self._plan_stashes(last)
         used: set[str] = set()
@@ -422,6 +605,48 @@ class _Group:
         body = tuple(self.row)
         for axis in reversed(self.outer):
             body = (For("par", axis.name, axis.extent, body, self.op.origins),)
+        return Lowered(self._kernel(body), tuple(size for _, size in self.extents))
+
+    def _scatter(self, op: Op) -> Lowered:
+        """Copy the first operand; then, in their order along the axis, the updates.
+
+        Axes before the scattered one run in parallel, all others inside.
+        """
+        x, told, updates = op.operands
+        axis, shape, small = op.int("axis"), op.type.dims, self.types[told].dims
+        at = self.place(shape)
+        solid = [k for k, d in enumerate(shape) if d != UNIT]
+        outer = [a for k, a in zip(solid, self.axes, strict=True) if k < axis]
+        inner = [a for k, a in zip(solid, self.axes, strict=True) if k >= axis]
+        after = [a for k, a in zip(solid, self.axes, strict=True) if k > axis]
+        self.load(op.key, at)
+        self.scattered = tuple(inner)
+        self.inner, self.inner_memo = [], {}
+        copied = Store(self.buffers[op.key], at, self.emit(x, at), op.origins)
+        copy = self._nest("map", inner, [*self.inner, copied])
+        self.inner, self.inner_memo, self.moved = [], {}, True
+        steps = Axis(identifier("e", self.taken, "e"), self.number(small[axis]), False)
+        self.scattered = (steps, *after)
+        place = list(at)
+        place[axis] = ZERO if small[axis] == UNIT else dim(steps.name)
+        condition = some(self.number(shape[axis]))
+        for k, (many, few) in enumerate(zip(shape, small, strict=True)):
+            if few == UNIT:
+                place[k] = ZERO
+            if k != axis and many != few:
+                guard = within(at[k], self.number(few))
+                condition = guard if condition is None else Binary("and", condition, guard)
+        where = (*at[:axis], self._told(op, 1, tuple(place), axis), *at[axis + 1 :])
+        value = self.emit(updates, tuple(place))
+        written: list[Stmt] = [
+            *self.inner, Store(self.buffers[op.key], where, value, op.origins)
+        ]  # fmt: skip
+        if condition is not None:
+            written = [If(condition, tuple(written), op.origins)]
+        write = self._nest("seq", [steps, *after], written)
+        body: tuple[Stmt, ...] = (*self.row, *copy, *write)
+        for loop in reversed(outer):
+            body = (For("par", loop.name, loop.extent, body, op.origins),)
         return Lowered(self._kernel(body), tuple(size for _, size in self.extents))
 
     def _reduction_loop(self, s: int, stash: set[str], used: set[str]) -> None:
@@ -472,7 +697,7 @@ class _Group:
         index = self.place(self.types[name].dims)
         self.load(name, index)
         op = self.ops[name]
-        key = (name, index)
+        key = (name, index, self.guard)
         stashed = self.stashed.get(name)
         if stashed == (self.buffers[name], index):
             return []
@@ -501,6 +726,22 @@ class _Group:
         return Arg(self.buffers[name], mode, type)
 
 
+def some(extent: Dim) -> Expr | None:
+    """The guard that an axis has elements at all; None where that is sure."""
+    if (extent.constant or 0) > 0:
+        return None
+    return Binary("lt", Index(ZERO), Index(extent))
+
+
+def _read_elsewhere(region: Graph) -> frozenset[str]:
+    """Values that an op which moves elements reads, directly or through others."""
+    found: set[str] = set()
+    for op in reversed(region.ops):
+        if op.family in MOVEMENT or op.key in found:
+            found.update(op.operands)
+    return frozenset(found)
+
+
 def aligned(shape: Sequence[Dim], index: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The index of a broadcast operand: aligned right, 0 where its dimension is 1."""
     at = index[len(index) - len(shape) :] if shape else ()
@@ -522,12 +763,54 @@ def identity(op: Op) -> Scalar:
 
 def lower_group(name: str, op: Op) -> Lowered:
     """The kernel of a `fused` op. ValueError for a group that the rules of fusion do not allow."""
-    return _Group(name, op, op.regions[0]).lower()
+    return Group(name, op, in_reductions(op.regions[0])).lower()
+
+
+def in_reductions(region: Graph) -> Graph:
+    """The region with every `argreduce` as two reductions.
+
+        m = reduce.max x;  y = reduce.min (j if x[j] = m or x[j] is NaN, else the extent)
+    """
+    if all(op.family != "argreduce" for op in region.ops):
+        return region
+    types, ops = region.types(), list[Op]()
+    taken = set(types)
+    for op in region.ops:
+        if op.family == "argreduce":
+            ops += _argreduce(op, types[op.operands[0]], taken)
+        else:
+            ops.append(op)
+    return replace(region, ops=tuple(ops))
+
+
+def _argreduce(op: Op, x: TensorType, taken: set[str]) -> Iterator[Op]:
+    source, axis, last = op.operands[0], op.int("axis"), op.int("last")
+
+    def make(word: str, kind: str, inputs: Sequence[str], type: TensorType, **given: Attr) -> Op:
+        name = identifier(word, taken, "v")
+        return Op(kind, tuple(inputs), (Value(name, type),), attrs(**given), (), op.origins)
+
+    one = replace(x, shape=op.type.dims)
+    best = make("best", f"reduce.{op.function}", (source,), one, axes=(axis,))
+    flags, places = replace(x, dtype=DType.bool), replace(x, dtype=DType.i64)
+    here = make("here", "compare.eq", (source, best.key), flags)
+    yield from (best, here)
+    if x.element.is_float:
+        nan = make("nan", "map.isnan", (source,), flags)
+        here = make("found", "map.or", (here.key, nan.key), flags)
+        yield from (nan, here)
+    at = make("at", "iota", (), places, axis=axis)
+    nowhere = dim(-1) if last else x.dims[axis]
+    other = make("nowhere", "dims", (), TensorType(DType.i64, ()), values=(nowhere,))
+    chosen = make("place", "select", (here.key, at.key, other.key), places)
+    yield from (at, other, chosen)
+    function = "max" if last else "min"
+    yield replace(op, kind=f"reduce.{function}", inputs=(chosen.key,), attrs=attrs(axes=(axis,)))
 
 
 def lower_dims(name: str, op: Op) -> Lowered:
     """A kernel that writes the dimensions of a `dims` op into its int64 result."""
-    group = _Group(name, op, Graph((), (op.key,), (op,)))
+    group = Group(name, op, Graph((), (op.key,), (op,)))
     values = op.get("values")
     assert isinstance(values, tuple)
     buffer = group.buffers[op.key]

@@ -58,6 +58,7 @@ def cold_compile(
     pipeline: str | None,
     numerics: str,
     threads: int | None,
+    target: str = "cpu",
     seed: int = 0,
 ) -> Phases:
     """Import, compile and run once; meant for a process that has imported nothing yet."""
@@ -68,7 +69,7 @@ def cold_compile(
 
     imported = clock.lap()
     built = compile(
-        model, pin=pin, sizes=sizes, pipeline=pipeline, numerics=numerics, threads=threads
+        model, target, pin, pipeline, numerics, sizes=sizes, threads=threads
     )
     inputs = made_inputs(built, default_sizes(built, model, sizes), seed)
     clock.lap()
@@ -79,7 +80,9 @@ def cold_compile(
     return {**phases, "total": sum(phases.values())}
 
 
-def cold_load(folder: str, *, sizes: Mapping[str, int], threads: int | None) -> Phases:
+def cold_load(
+    folder: str, *, sizes: Mapping[str, int], threads: int | None, target: str = "cpu"
+) -> Phases:
     """Load a saved engine and run it once. Symbols that `sizes` leaves out are 4."""
     clock = _Clock()
     for name in ("numpy", "llvmlite.binding"):
@@ -87,7 +90,12 @@ def cold_load(folder: str, *, sizes: Mapping[str, int], threads: int | None) -> 
     imported = clock.lap()
     from compiler.runtime.engine import Engine
 
-    engine = Engine.load(folder, threads=threads)
+    if target == "cpu":
+        engine = Engine.load(folder, threads=threads)
+    else:
+        from compiler.runtime.cuda import CudaEngine
+
+        engine = CudaEngine.load_gpu(folder)
     loaded = clock.lap()
     inputs = plain_inputs(engine.signature, sizes)
     clock.lap()
@@ -124,16 +132,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pipeline")
     parser.add_argument("--numerics", default="default")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--target", default="cpu")
     args = parser.parse_args(argv)
     sizes = _pairs(args.size)
     if args.engine is not None:
-        phases = cold_load(args.engine, sizes=sizes, threads=args.threads)
+        phases = cold_load(
+            args.engine, sizes=sizes, threads=args.threads, target=args.target
+        )
     elif args.model is None:
         parser.error("MODEL or --engine FOLDER")
     else:
         phases = cold_compile(
             args.model, pin=_pairs(args.pin), sizes=sizes, pipeline=args.pipeline,
-            numerics=args.numerics, threads=args.threads,
+            numerics=args.numerics, threads=args.threads, target=args.target,
         )  # fmt: skip
     print(json.dumps(phases))
     return 0
@@ -159,11 +170,12 @@ def measure_compile(
     pipeline: str | None,
     numerics: str,
     threads: int | None,
+    target: str = "cpu",
     cancel: threading.Event | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Phases:
     """`cold_compile` in a new process. ColdStartError; Cancelled when `cancel` is set."""
-    command = [str(Path(model).resolve()), "--numerics", numerics]
+    command = [str(Path(model).resolve()), "--numerics", numerics, "--target", target]
     if pipeline is not None:
         command += ["--pipeline", pipeline]
     for option, values in (("--pin", pin), ("--size", sizes)):
@@ -177,11 +189,12 @@ def measure_load(
     *,
     sizes: Mapping[str, int],
     threads: int | None,
+    target: str = "cpu",
     cancel: threading.Event | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Phases:
     """`cold_load` in a new process. ColdStartError; Cancelled when `cancel` is set."""
-    command = [f"--engine={Path(folder).resolve()}"]
+    command = [f"--engine={Path(folder).resolve()}", "--target", target]
     command += [f"--size={name}={value}" for name, value in sizes.items()]
     return _child(command, threads, cancel, time_limit)
 

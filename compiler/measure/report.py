@@ -5,7 +5,8 @@
 Everything on the page and in `measure --json` is read from a `Report` (docs/json.md). Op by op is
 the baseline: the same model with one kernel an ONNX node, the same emit options and numerics, and
 the same nodes left to the library. The reference computes in float64, so its time is no
-competitor's; it tells what is right.
+competitor's; it tells what is right. On a GPU (`gpu.py`) the two variants and the copy run there,
+the reference on the CPU.
 
 Teaches: a comparison is worth as much as what was kept equal.
 """
@@ -16,14 +17,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from compiler.driver import Built, Progress, compile, read_pipeline, trace_model
-from compiler.errors import InputsError
-from compiler.frontend.load import OnnxModel, load
+from compiler.errors import InputsError, TargetError
+from compiler.frontend.load import OnnxModel, Source, load
 from compiler.frontend.reference import ReferenceRunner, evaluate, evaluator, widened
 from compiler.ir.binding import bind_symbols
 from compiler.ir.graph import format_origin
@@ -32,6 +33,7 @@ from compiler.ir.module import Module
 from compiler.ir.plan import BindStep
 from compiler.ir.types import Array, DType
 from compiler.measure import cold as cold_start
+from compiler.measure import gpu
 from compiler.measure.accuracy import Accuracy, compare_all
 from compiler.measure.bytes import (
     StepBytes,
@@ -51,6 +53,7 @@ from compiler.passes.emit import Emit
 from compiler.passes.partition_fallback import PartitionFallback
 from compiler.pipeline import OP_BY_OP, Pipeline
 from compiler.runtime.addresses import aligned_empty
+from compiler.runtime.cuda import CudaEngine
 from compiler.trace import Json
 
 SECONDS = 3.0
@@ -102,6 +105,7 @@ class Variant:
     floor: int | None
     touched: int | None
     simulated: int | None
+    measured: int | None
     latency: Latency
     bandwidth: float | None
     error: Accuracy | None
@@ -109,12 +113,12 @@ class Variant:
 
     @property
     def bytes(self) -> dict[str, Json]:
-        """`measured` needs hardware counters, which a CPU does not offer here."""
+        """`measured` needs hardware counters: a GPU's, where they are open."""
         return {
             "floor": self.floor,
             "touched": self.touched,
             "simulated": self.simulated,
-            "measured": None,
+            "measured": self.measured,
         }
 
 
@@ -177,7 +181,7 @@ def baseline(pipeline: Pipeline) -> Pipeline:
 
 
 def measure(
-    model: OnnxModel | str | Path | bytes,
+    model: OnnxModel | Source,
     target: str = "cpu",
     pin: Mapping[str, int] | None = None,
     pipeline: str | Pipeline | None = None,
@@ -205,6 +209,10 @@ def measure(
     `reference`, `count`, `cold` and `measure`. Raises what `compile` and `Engine.run` raise, and
     Cancelled.
     """
+    if target == "cuda:ptx":
+        raise TargetError("target.measure", target=target)
+    on_gpu = target == "cuda"
+    counters, closed = gpu.open_counters() if on_gpu else (None, "")
     passes = read_pipeline(pipeline)
     stop = cancel or threading.Event()
 
@@ -230,10 +238,12 @@ def measure(
     arrays, bound = _arrays(fused, path, sizes or {}, inputs, seed)
     oracle = _Reference.of(loaded, arrays, tell)
     cache = (machine or TEST_MACHINE).cache
-    counted: dict[str, Counted | None] = {}
-    for k, (name, built) in enumerate(((OP_BY_OP_NAME, plain), (FUSED, fused))):
+    counted: dict[str, Counted | None] = {OP_BY_OP_NAME: None, FUSED: None}
+    both = {OP_BY_OP_NAME: plain, FUSED: fused}
+    for k, (name, built) in enumerate(both.items()):
         tell("count", k, 2)
-        counted[name] = _count(built, arrays, bound, cache, check)
+        if not on_gpu:
+            counted[name] = _count(built, arrays, bound, cache, check)
     for found in counted.values():
         if found is not None:
             bound = {**bound, **found.sizes}
@@ -242,16 +252,38 @@ def measure(
         tell("cold", 0, 1)
         phases = _cold(fused, path, bound, stop)
     tell("measure", 0, 1)
-    times, best = _time(
-        {OP_BY_OP_NAME: plain, FUSED: fused}, arrays, oracle, bound,
-        repetitions, seconds, check, tell,
-    )  # fmt: skip
+    if on_gpu:
+        bench = gpu.Bench({n: _engine_on_gpu(b) for n, b in both.items()}, arrays)
+        times, best = _time_on_gpu(
+            bench, fused, oracle, bound, repetitions, seconds, check, tell
+        )
+        hbm = bench.hbm(counters, closed, times)
+        results = {name: bench.results(name) for name in both}
+        measured: Mapping[str, int] = hbm.bytes
+        about = {
+            **{n: str(v) for n, v in fused.engine.conditions.items() if n != "gpu"},
+            "clock": "events in the GPU's queue",
+            "bytes": "HBM",
+            "counters": hbm.closed or "open",
+        }
+    else:
+        times, best = _time(both, arrays, oracle, bound, repetitions, seconds, check, tell)
+        results = {name: built.engine.run(arrays) for name, built in both.items()}
+        measured = {}
+        about = {
+            "bytes": "main memory",
+            "cache_model": f"LRU, {cache >> 20} MiB, 16 ways, write-allocate",
+        }
+    copy = max(best.values())
     variants = {
-        name: _variant(built, arrays, bound, counted[name], times[name], max(best.values()), oracle)
-        for name, built in ((OP_BY_OP_NAME, plain), (FUSED, fused))
-    }
+        name: _variant(
+            built, arrays, bound, counted[name], times[name], copy,
+            _error(results[name], oracle, built.module), measured.get(name),
+        )
+        for name, built in both.items()
+    }  # fmt: skip
     conditions = Conditions(
-        device="cpu",
+        device=str(fused.engine.conditions["gpu"]) if on_gpu else "cpu",
         threads=fused.engine.threads,
         dtype=", ".join(_element_types(fused.module)),
         sizes=bound,
@@ -261,8 +293,7 @@ def measure(
         notes={
             "numerics": numerics,
             "reference": oracle.about,
-            "bytes": "main memory",
-            "cache_model": f"LRU, {cache >> 20} MiB, 16 ways, write-allocate",
+            **about,
             "inputs": "given" if inputs is not None else f"made, seed {seed}",
         },
     )
@@ -270,6 +301,20 @@ def measure(
         fused.trace.name, target, numerics, times.get(REFERENCE), variants[OP_BY_OP_NAME],
         variants[FUSED], best, _memory(fused, bound), phases, conditions,
     )  # fmt: skip
+
+
+def _engine_on_gpu(built: Built) -> CudaEngine:
+    assert isinstance(built.engine, CudaEngine)
+    return built.engine
+
+
+def untiled(built: Built) -> Module:
+    """The module with its kernels as they were before they were divided among the threads of a
+    GPU: what must be moved is read off those."""
+    module = built.module
+    before = next((r.before for r in built.trace.records if r.name == "map-gpu"), module)
+    known = {k.name: k for k in before.kernels}
+    return replace(module, kernels=tuple(known.get(k.name, k) for k in module.kernels))
 
 
 def _arrays(
@@ -416,6 +461,33 @@ def _time(
     return {name: t for name, t in taken.items() if not name.startswith("copy: ")}, best
 
 
+def _time_on_gpu(
+    bench: gpu.Bench,
+    fused: Built,
+    oracle: _Reference,
+    sizes: Mapping[str, int],
+    repetitions: int | None,
+    seconds: float | None,
+    check: Callable[[], None],
+    tell: Callable[[str, int, int], None],
+) -> tuple[dict[str, Latency], dict[str, float]]:
+    """As `_time`: the variants and the copy by the GPU's events, the reference by the CPU's
+    clock."""
+    budget = SECONDS if seconds is None else seconds
+    low, high = COPY_BYTES
+    floor = total_floor(step_bytes(untiled(fused)), sizes) or 0
+    times, speed = bench.time(
+        min(high, max(low, floor // 2)), repetitions, budget, MOST, check,
+        _now_and_then(lambda done, of: tell("measure", done, of)),
+    )  # fmt: skip
+    if oracle.call is not None:
+        once = max(1, min(repetitions or MOST, int(budget / 3 / oracle.seconds)))
+        times |= interleave(
+            {REFERENCE: oracle.call}, repetitions=once, warmups=0, check=check
+        )
+    return times, {gpu.COPY: speed}
+
+
 def _now_and_then(tell: Callable[[int, int], None]) -> Callable[[int, int], None]:
     """Tells ten times a second at most, so that telling is no part of the load."""
     last = time.perf_counter()
@@ -444,9 +516,10 @@ def _variant(
     counted: Counted | None,
     latency: Latency,
     copy: float,
-    oracle: _Reference,
+    error: Accuracy | None,
+    measured: int | None,
 ) -> Variant:
-    module = built.module
+    module = untiled(built)
     assert module.plan is not None
     steps = step_bytes(module)
     floor = total_floor(steps, sizes)
@@ -456,13 +529,21 @@ def _variant(
         kernels=distinct_kernels(module),
         formula=floor_formula(steps),
         floor=floor if floor is not None or counted is None else counted.floor,
-        touched=total_touched(steps, sizes) if counted is None else counted.touched,
+        touched=_touched(built, steps, sizes) if counted is None else counted.touched,
         simulated=None if counted is None else counted.simulated,
+        measured=measured,
         latency=latency,
         bandwidth=None if floor is None else floor / latency.p50 / copy,
-        error=_error(built.engine.run(arrays), oracle, module),
+        error=error,
         steps=_steps(built, arrays, steps, sizes, counted, latency.p50),
     )
+
+
+def _touched(
+    built: Built, steps: Iterable[StepBytes], sizes: Mapping[str, int]
+) -> int | None:
+    """None on a GPU, whose threads keep in registers what the loops load again."""
+    return None if built.context.gpu else total_touched(steps, sizes)
 
 
 def _error(
@@ -508,7 +589,7 @@ def _steps(
             StepReport(
                 step,
                 floor if floor is not None or seen is None else seen.floor,
-                step.touched_at(sizes) if seen is None else seen.touched,
+                _touched(built, (step,), sizes) if seen is None else seen.touched,
                 None if seen is None else seen.simulated,
                 median,
             )
@@ -542,11 +623,14 @@ def _cold(
         try:
             compiled = cold_start.measure_compile(
                 path, pin=pin, sizes=free, pipeline=built.trace.pipeline,
-                numerics=built.trace.numerics, threads=threads, cancel=cancel,
+                numerics=built.trace.numerics, threads=threads, target=built.trace.target,
+                cancel=cancel,
             )  # fmt: skip
             engine = Path(folder) / "engine"
             built.engine.save(engine)
-            loaded = cold_start.measure_load(engine, sizes=free, threads=threads, cancel=cancel)
+            loaded = cold_start.measure_load(
+                engine, sizes=free, threads=threads, target=built.trace.target, cancel=cancel
+            )
         except cold_start.ColdStartError as error:
             return {"failed": str(error)}
     return {**compiled, "load": loaded}
@@ -626,7 +710,7 @@ def _latency_rows(report: Report) -> Iterable[Sequence[str]]:
 
 def _byte_cells(variant: Variant) -> Sequence[str]:
     share = "-" if variant.bandwidth is None else f"{variant.bandwidth:.0%}"
-    words = (variant.floor, variant.touched, variant.simulated, None)
+    words = (variant.floor, variant.touched, variant.simulated, variant.measured)
     return *map(_bytes, words), share
 
 

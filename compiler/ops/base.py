@@ -46,7 +46,7 @@ class NodeView:
     `types`: of the inputs, None where absent. `known(k)`: the elements of input k as dimensions,
     where known; asking notes the guards they rest on. `constant(k)`: its array, where known.
     `attribute_array(name)`: the array behind a tensor attribute. `guards` collects what an
-    inference rests on.
+    inference rests on. `data`: symbols of sizes that only the data of a run tell.
     """
 
     op: Op
@@ -56,6 +56,7 @@ class NodeView:
     constant: Callable[[int], Array | None]
     attribute_array: Callable[[str], Array | None] = no_array
     guards: list[Guard] = field(default_factory=list[Guard])
+    data: frozenset[str] = frozenset()
 
     @property
     def position(self) -> Origin:
@@ -90,15 +91,12 @@ ShapeValue = Callable[[NodeView], tuple[Dim, ...] | None]
 
 @dataclass(frozen=True)
 class Operator:
-    """One row: `versions` are the opsets at which the operator's definition changed.
-
-    Without `decompose` the node stays a library step (its type and shape value are still known).
-    """
+    """One row: `versions` are the opsets at which the operator's definition changed."""
 
     name: str
     versions: tuple[int, ...]
     infer: Infer
-    decompose: Decompose | None = None
+    decompose: Decompose
     shape_value: ShapeValue | None = None
     domain: str = ""
 

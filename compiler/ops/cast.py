@@ -30,9 +30,9 @@ _BY_NAME = {
 }  # fmt: skip
 
 
-def target(v: NodeView) -> DType:
-    """What `to` names: a number, or at opset 1 a text. Unsupported for a type unknown here."""
-    to = v.op.get("to")
+def target(v: NodeView, name: str = "to") -> DType:
+    """The type an attribute names: a number, or at opset 1 a text. Unsupported for one unknown."""
+    to = v.op.get(name)
     if isinstance(to, DType):
         return to
     found = ELEMENT_TYPES.get(to) if isinstance(to, int) else _BY_NAME.get(str(to).upper())
@@ -52,6 +52,15 @@ def cast(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     return (b.cast(x, to),)
 
 
+def cast_like_type(v: NodeView) -> tuple[TensorType, ...]:
+    return (replace(v.type(0), dtype=v.type(1).element),)
+
+
+def cast_like(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The cast to the dtype of the second input, whose elements are not read."""
+    return (b.cast(present(xs, 0), present(xs, 1).type.element),)
+
+
 def _cast(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
     to = target(v)
     if to is DType.bool:
@@ -65,4 +74,5 @@ OPERATORS = (
         "Cast", (1, 6, 9, 13, 19, 21, 23, 24, 25, 28), cast_type, cast,
         elementwise(_cast, DType.bool),
     ),
+    Operator("CastLike", (15, 19, 21, 23, 24, 25), cast_like_type, cast_like),
 )

@@ -8,11 +8,15 @@ until a compiler fuses them.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import ONE, ZERO, Dim, Guard, dim
 from compiler.ir.graph import Value
+from compiler.ir.types import DType, TensorType
 
 from .base import Decompose, NodeView, Operator, ShapeValue, Unsupported
 from .rules import (
@@ -126,6 +130,71 @@ def power(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
     return (b.reshape(result, shape),)
 
 
+def reciprocal(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """1 / x."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.div(b.like(1, x), x),)
+
+
+def tangent(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """sin x / cos x."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.div(b.map("sin", x), b.map("cos", x)),)
+
+
+def modulo(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The remainder with the sign of the divisor, with `fmod=1` of the dividend.
+
+    Integers with fmod: x - y trunc(x / y). Floats without it: fmod, moved by y where the signs
+    differ (the standard has it since opset 28).
+    """
+    x, y = aligned(b, v, xs)
+    require_one_dtype(x, y)
+    if x.type.element is DType.bool:
+        raise Unsupported("break.dtype", dtype="bool")
+    if bool(v.op.int("fmod", 0)) is x.type.element.is_float:
+        return (b.map("mod", x, y),)
+    if not x.type.element.is_float:
+        return (b.sub(x, b.mul(b.div(x, y), y)),)
+    rest, zero = b.map("mod", x, y), b.like(0, x)
+    signs = b.map("xor", b.compare("lt", rest, zero), b.compare("lt", y, zero))
+    moves = b.map("and", signs, b.compare("ne", rest, zero))
+    return (b.select(moves, b.add(rest, y), rest),)
+
+
+def mean(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The sum of all operands over their number."""
+    (total,) = _variadic("add")(b, v, xs)
+    require_float(total)
+    return (total if len(xs) == 1 else b.div(total, b.like(len(xs), total)),)
+
+
+def is_nan(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """Whether x is no number."""
+    x = present(xs, 0)
+    require_float(x)
+    return (b.op("map.isnan", (x,), replace(x.type, dtype=DType.bool)),)
+
+
+def is_infinite(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """Whether x is an infinity, of the signs that are asked for (both by default)."""
+    x = present(xs, 0)
+    require_float(x)
+    above, below = v.op.int("detect_positive", 1), v.op.int("detect_negative", 1)
+    if above and below:
+        return (b.compare("eq", b.map("abs", x), b.like(math.inf, x)),)
+    if above or below:
+        return (b.compare("eq", x, b.like(math.inf if above else -math.inf, x)),)
+    return (b.expand(b.scalar(False, DType.bool), x.type.dims),)
+
+
+def flag_type(v: NodeView) -> tuple[TensorType, ...]:
+    """bool, of the shape of the first input."""
+    return (replace(v.type(0), dtype=DType.bool),)
+
+
 # ---- elements known as dimensions --------------------------------------------------------------
 
 
@@ -184,21 +253,47 @@ def _require_nonnegative(v: NodeView, value: Dim) -> None:
 
 
 def _minimum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
-    return _extreme(xs, smaller=True)
+    return _extreme(v, xs, smaller=True)
 
 
 def _maximum(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
-    return _extreme(xs, smaller=False)
+    return _extreme(v, xs, smaller=False)
 
 
-def _extreme(xs: tuple[Dim, ...], smaller: bool) -> Dim | None:
+def _extreme(v: NodeView, xs: tuple[Dim, ...], smaller: bool) -> Dim | None:
+    """The smallest or largest. What the forms leave open is a guard, see `_clamped`."""
     best = xs[0]
     for x in xs[1:]:
         first = at_most(best, x)
         if first is None:
+            first = _clamped(v, best, x, smaller)
+        if first is None:
             return None
         best = best if first == smaller else x
     return best
+
+
+def _clamped(v: NodeView, a: Dim, b: Dim, smaller: bool) -> bool | None:
+    """Whether `a <= b`, assumed and guarded, where a size is clamped by a constant.
+
+    A size that grows is taken to be within its clamp: `max(s // 256, 1)` is the size for s of at
+    least 256. A size that shrinks is taken to have reached it: `max(256 - s, 0)` is 0.
+    """
+    if (a.constant is None) == (b.constant is None):
+        return None
+    size, bound = (a, b) if b.constant is not None else (b, a)
+    grows, shrinks = nonnegative(size - _at_zero(size)), nonnegative(_at_zero(size) - size)
+    if not grows and not shrinks:
+        return None
+    below = smaller if grows else not smaller
+    left, right = (size, bound) if below else (bound, size)
+    v.guards.append(Guard(left, "<=", right, v.position, "guard.clamp"))
+    return left == a
+
+
+def _at_zero(size: Dim) -> Dim:
+    """The value where every symbol is 0."""
+    return dim(size.evaluate(dict.fromkeys(size.symbols(), 0)))
 
 
 def _itself(v: NodeView, xs: tuple[Dim, ...]) -> Dim | None:
@@ -237,10 +332,18 @@ OPERATORS = (
     Operator("Pow", (1, 7, 12, 13, 15), broadcast_type, power, elementwise(_square)),
     Operator("Min", (1, 6, 8, 12, 13), broadcast_type, _variadic("min"), elementwise(_minimum)),
     Operator("Max", (1, 6, 8, 12, 13), broadcast_type, _variadic("max"), elementwise(_maximum)),
-    Operator("Abs", (1, 6, 13), same_type, None, elementwise(_abs)),
-    Operator("Mod", (10, 13, 28), broadcast_type, None, elementwise(_mod)),
-    Operator("Floor", (1, 6, 13), same_type, None, elementwise(_itself)),
-    Operator("Ceil", (1, 6, 13), same_type, None, elementwise(_itself)),
-    Operator("Round", (11, 22), same_type, None, elementwise(_itself)),
+    Operator("Sum", (1, 6, 8, 13), broadcast_type, _variadic("add")),
+    Operator("Mean", (1, 6, 8, 13), broadcast_type, mean),
+    Operator("Abs", (1, 6, 13), same_type, _unary("abs", floats_only=False), elementwise(_abs)),
+    Operator("Sign", (9, 13), same_type, _unary("sign", floats_only=False)),
+    Operator("Reciprocal", (1, 6, 13), same_type, reciprocal),
+    Operator("Mod", (10, 13, 28), broadcast_type, modulo, elementwise(_mod)),
+    Operator("Floor", (1, 6, 13), same_type, _unary("floor"), elementwise(_itself)),
+    Operator("Ceil", (1, 6, 13), same_type, _unary("ceil"), elementwise(_itself)),
+    Operator("Round", (11, 22), same_type, _unary("rint"), elementwise(_itself)),
+    Operator("Sin", (7, 22), same_type, _unary("sin")),
+    Operator("Cos", (7, 22), same_type, _unary("cos")),
+    Operator("Tan", (7, 22), same_type, tangent),
+    Operator("IsNaN", (9, 13, 20), flag_type, is_nan),
+    Operator("IsInf", (10, 20), flag_type, is_infinite),
 )
-"""Rows without a decomposition stay library steps; their types and shape values are known."""

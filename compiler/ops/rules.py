@@ -8,7 +8,8 @@ floats that count exactly up to 2^24), the range becomes a guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,19 @@ def require_one_dtype(first: Value, *rest: Value) -> None:
             raise Unsupported(
                 "break.mixed-dtypes", left=first.type.element.value, right=x.type.element.value
             )
+
+
+def require_some(v: NodeView, extent: Dim, looks: Dim = ONE) -> None:
+    """Require that an axis that is looked up `looks` times is not empty, unless nobody looks.
+
+    `looks <= looks * extent`. Unsupported where that is wrong, a guard where it may be.
+    """
+    if looks == ZERO:
+        return
+    if extent == ZERO:
+        raise Unsupported("break.empty")
+    if extent.constant is None:
+        v.guards.append(Guard(looks, "<=", looks * extent, v.position, "guard.empty"))
 
 
 # ---- axes --------------------------------------------------------------------------------------
@@ -101,6 +115,31 @@ def from_constants(v: NodeView, index: int, name: str) -> tuple[Dim, ...]:
     if numbers is None:
         raise Unsupported("break.from-data", what=name)
     return dims(numbers)
+
+
+def from_known(v: NodeView, index: int) -> tuple[Dim, ...] | None:
+    """The elements of an integer input where they are known or constant."""
+    found = v.known(index)
+    if found is not None:
+        return found
+    numbers = integers(v, index)
+    return None if numbers is None else dims(numbers)
+
+
+# ---- slices ------------------------------------------------------------------------------------
+
+
+def sliced(b: Builder, x: Value, parts: Mapping[int, tuple[Dim, Dim, int]]) -> Value:
+    """`axis -> (start, count, step)`; x itself where that is all of it."""
+    shape, starts, steps = list(x.type.dims), [ZERO] * x.type.rank, [1] * x.type.rank
+    for axis, (start, count, step) in parts.items():
+        starts[axis], shape[axis], steps[axis] = start, count, step
+    if tuple(shape) == x.type.dims:
+        return x
+    return b.op(
+        "slice", (x,), replace(x.type, shape=tuple(shape)),
+        starts=tuple(starts), steps=tuple(steps),
+    )  # fmt: skip
 
 
 # ---- types -------------------------------------------------------------------------------------

@@ -108,6 +108,11 @@ def size_type(v: NodeView) -> tuple[TensorType, ...]:
     return (TensorType(DType.i64, ()),)
 
 
+def size(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The number of elements, from the shape alone."""
+    return (b.dim_scalar(v.type(0).numel),)
+
+
 def size_value(v: NodeView) -> tuple[Dim, ...] | None:
     return (v.type(0).numel,)
 
@@ -228,6 +233,12 @@ def unsqueeze_type(v: NodeView) -> tuple[TensorType, ...]:
     return (replace(x, shape=tuple(ONE if k in at else next(rest) for k in range(rank))),)
 
 
+def unsqueeze(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """A view with more axes of extent 1."""
+    (result,) = unsqueeze_type(v)
+    return (b.reshape(present(xs, 0), result.dims),)
+
+
 def unsqueeze_value(v: NodeView) -> tuple[Dim, ...] | None:
     return first_known(v) if unsqueeze_type(v)[0].rank <= 1 else None
 
@@ -249,12 +260,24 @@ def squeeze_type(v: NodeView) -> tuple[TensorType, ...]:
     return (replace(x, shape=tuple(d for k, d in enumerate(x.dims) if k not in at)),)
 
 
+def squeeze(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """A view with fewer axes of extent 1."""
+    (result,) = squeeze_type(v)
+    return (b.reshape(present(xs, 0), result.dims),)
+
+
 def expand_type(v: NodeView) -> tuple[TensorType, ...]:
     """Two-way broadcast of the input against the target."""
     x = v.type(0)
     shape, guards = broadcast([x.dims, from_constants(v, 1, "shape")], v.position)
     v.guards += guards
     return (replace(x, shape=shape),)
+
+
+def expand(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
+    """The input read again along the axes where it has extent 1."""
+    (result,) = expand_type(v)
+    return (b.expand(present(xs, 0), result.dims),)
 
 
 def expand_value(v: NodeView) -> tuple[Dim, ...] | None:
@@ -304,14 +327,14 @@ OPERATORS = (
         constant_value,
     ),
     Operator("Shape", (1, 13, 15, 19, 21, 23, 24, 25), shape_type, shape, shape_elements),
-    Operator("Size", (1, 13, 19, 21, 23, 24, 25), size_type, None, size_value),
+    Operator("Size", (1, 13, 19, 21, 23, 24, 25), size_type, size, size_value),
     Operator("Reshape", (1, 5, 13, 14, 19, 21, 23, 24, 25), reshape_type, reshape, reshape_value),
     Operator("Flatten", (1, 9, 11, 13, 21, 23, 24, 25), flatten_type, flatten),
     Operator("Transpose", (1, 13, 21, 23, 24, 25), transpose_type, transpose, first_known),
     Operator(
-        "Unsqueeze", (1, 11, 13, 21, 23, 24, 25), unsqueeze_type, None, unsqueeze_value
+        "Unsqueeze", (1, 11, 13, 21, 23, 24, 25), unsqueeze_type, unsqueeze, unsqueeze_value
     ),
-    Operator("Squeeze", (1, 11, 13, 21, 23, 24, 25), squeeze_type, None, first_known),
-    Operator("Expand", (8, 13), expand_type, None, expand_value),
+    Operator("Squeeze", (1, 11, 13, 21, 23, 24, 25), squeeze_type, squeeze, first_known),
+    Operator("Expand", (8, 13), expand_type, expand, expand_value),
     Operator("Dropout", (1, 6, 7, 10, 12, 13, 22), dropout_type, dropout),
 )

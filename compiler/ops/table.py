@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from . import (
+    activation,
     cast,
     comparison,
+    convolution,
     elementwise,
     indexing,
     linear,
+    movement,
     normalization,
     reduction,
     shape,
@@ -16,12 +19,15 @@ from .base import Operator
 
 FAMILIES: tuple[tuple[Operator, ...], ...] = (
     elementwise.OPERATORS,
+    activation.OPERATORS,
     comparison.OPERATORS,
     cast.OPERATORS,
     shape.OPERATORS,
     indexing.OPERATORS,
+    movement.OPERATORS,
     reduction.OPERATORS,
     linear.OPERATORS,
+    convolution.OPERATORS,
     normalization.OPERATORS,
 )
 

@@ -93,8 +93,9 @@ def node_view(
 
     types = tuple(type_of(name) if name is not None else None for name in op.inputs)
     return NodeView(
-        node, opset_of(op, module), types, known_at, constant_at, attribute_array, guards
-    )
+        node, opset_of(op, module), types, known_at, constant_at, attribute_array, guards,
+        module.data_symbols,
+    )  # fmt: skip
 
 
 def nothing_known(name: str) -> Known | None:

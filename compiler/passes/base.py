@@ -50,7 +50,10 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What compiling one kernel gave: its native symbol, object file, LLVM and assembly text."""
+    """What compiling one kernel gave: its native symbol, object file, LLVM and assembly text.
+
+    For a GPU the object is a cubin, and the assembly PTX.
+    """
 
     symbol: str
     object: bytes
@@ -64,13 +67,15 @@ class Context:
 
     `numerics` is `default` or `strict`; `sizes` the sizes that the cost model assumes for
     symbols; `pin` the symbols bound at compile time; `model` what `import` reads; `built` the
-    kernels compiled so far, by source symbol; `progress` is told (phase, done, of).
+    kernels compiled so far, by source symbol; `progress` is told (phase, done, of). `capability`
+    is that of the GPU to compile for, where `target` is one.
     """
 
     params: ParamStore = field(default_factory=ParamStore)
     machine: MachineProfile = TEST_MACHINE
     numerics: str = "default"
     target: str = "cpu"
+    capability: tuple[int, int] = (9, 0)
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     pin: Mapping[str, int] = field(default_factory=dict[str, int])
     names: Names = field(default_factory=Names)
@@ -88,6 +93,10 @@ class Context:
     @property
     def strict(self) -> bool:
         return self.numerics == "strict"
+
+    @property
+    def gpu(self) -> bool:
+        return self.target != "cpu"
 
     def size(self, value: Dim, default: int = 4) -> int:
         """A number for a dimension under the assumed sizes."""

@@ -1,7 +1,8 @@
 """Build each kernel's source into an object file, once for each symbol.
 
 The object, the LLVM text and the assembly go to the blobs of the compile; the module keeps their
-digests. A kernel whose symbol the object cache knows is not compiled again.
+digests. For a GPU the object is a cubin and the assembly PTX; making them takes no GPU. A kernel
+whose symbol the object cache knows is not compiled again.
 
 Teaches: compiling is the slow part of a cold start, and it need happen only once.
 """
@@ -13,6 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from compiler.errors import TargetError
 from compiler.ir.edits import Event, SourceEdit, apply, parameters
 from compiler.ir.graph import Origins
 from compiler.ir.module import Module, Source
@@ -46,7 +48,7 @@ class Build(Pass):
                 for kind, data in (
                     ("object", built.object),
                     ("llvm", built.llvm.encode()),
-                    ("assembly", built.assembly.encode()),
+                    ("ptx" if context.gpu else "assembly", built.assembly.encode()),
                 )
             )
             edit = SourceEdit(source.kernel, replace(source, artifacts=artifacts))
@@ -59,16 +61,32 @@ class Build(Pass):
         return Result(state, tuple(events))
 
     def _compile(self, source: Source, module: Module, context: Context) -> Built:
-        from compiler.codegen.numba_api import compile_kernel
-
         origins: Origins = module.kernel(source.kernel).origins
         try:
+            if context.gpu:
+                return _compile_gpu(source, context)
+            from compiler.codegen.numba_api import compile_kernel
+
             made = compile_kernel(
                 source.symbol, source.text, strict=context.strict, math=source.math
             )
         except ValueError as error:
             raise PassError(self.name, str(error), source.kernel, origins) from error
         return Built(made.symbol, made.object, made.llvm, made.assembly)
+
+
+def _compile_gpu(source: Source, context: Context) -> Built:
+    from compiler.codegen.numba_cuda_api import CudaMissing, compile_ptx, link_cubin
+
+    try:
+        made = compile_ptx(
+            source.symbol, source.text, strict=context.strict, math=source.math,
+            capability=context.capability,
+        )  # fmt: skip
+        cubin = link_cubin(source.symbol, made.ptx, context.capability)
+    except CudaMissing as error:
+        raise TargetError("target.packages", target=context.target, reason=str(error)) from error
+    return Built(made.symbol, cubin, made.llvm, made.ptx)
 
 
 def _keep(context: Context, data: bytes) -> str:

@@ -22,6 +22,7 @@ from compiler.ir.loops import (
     Arg,
     Expr,
     For,
+    If,
     Index,
     Kernel,
     Load,
@@ -39,7 +40,8 @@ from compiler.passes.kernel_pass import names_of
 
 KINDS = {("par", "par"): "par", ("par", "vec"): "par", ("red", "red"): "red",
          ("seq", "seq"): "seq", ("seq", "vec"): "vec"}  # fmt: skip
-"""(outer, inner) -> the kind of the loop that both become."""
+"""(outer, inner) -> the kind of the loop that both become; where other axes run in parallel
+already, ("par", "vec") becomes "vec": neighbours stay in one loop."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,12 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
         return indices if k is None else (*indices[:k], i, *indices[k + 2 :])
 
     def on_expr(e: Expr) -> Expr:
-        return Load(e.buffer, on_indices(e.buffer, e.indices)) if isinstance(e, Load) else e
+        if not isinstance(e, Load):
+            return e
+        return replace(e, indices=on_indices(e.buffer, e.indices))
+
+    loops, _ = kernel.parallel()
+    within = inner.kind == "vec" and outer.axis in [loop.axis for loop in loops[1:]]
 
     def on_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
@@ -193,9 +200,9 @@ def merge(kernel: Kernel, launch: Op, outer: For, inner: For) -> Merged:
             if isinstance(stmt, For) and stmt.axis == outer.axis:
                 below = stmt.body[0]
                 assert isinstance(below, For)
-                kind = KINDS[stmt.kind, below.kind]
+                kind = below.kind if within else KINDS[stmt.kind, below.kind]
                 out.append(replace(stmt, kind=kind, extent=extent, body=on_body(below.body)))
-            elif isinstance(stmt, For):
+            elif isinstance(stmt, For | If):
                 out.append(replace(stmt, body=on_body(stmt.body)))
             elif isinstance(stmt, Store):
                 out.append(replace(stmt, indices=on_indices(stmt.buffer, stmt.indices)))

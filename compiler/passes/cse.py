@@ -4,7 +4,7 @@
 
 Equal means: kind, operands, attributes and result types; because operands have been merged before,
 whole equal trees fall together in one sweep. What draws random numbers is never merged. The one
-that stays carries the origins of both.
+that stays carries the origins of both. Two ops that differ in their attributes alone are refused.
 
 Teaches: common subexpressions; in static single assignment form it is a look-up in a dictionary.
 """
@@ -37,9 +37,16 @@ class Cse(Pass):
     level: ClassVar[str] = "onnx"
 
     def run(self, module: Module, context: Context) -> Result:
-        """One sweep in program order; the first of equal ops stays in its place."""
+        """One sweep in program order; the first of equal ops stays in its place. One event an op
+        that goes, and one an op that differs from an earlier one in attributes alone.
+
+        Does nothing once values are written over, because the first may be gone then.
+        """
+        if module.writes_over:
+            return Result(module)
         done: list[Op] = []
         place: dict[Hashable, int] = {}
+        alike: dict[Hashable, Op] = {}
         renamed: dict[str, str] = {}
         events: list[Event] = []
         outputs = module.graph.outputs
@@ -53,6 +60,13 @@ class Cse(Pass):
             at = place.setdefault(identity, len(done))
             if at == len(done):
                 done.append(op)
+                other = alike.setdefault((op.kind, op.inputs), op)
+                differing = differences(op, other)
+                if op.inputs and differing:
+                    told = parameters(
+                        op=op.kind, value=op.key, other=other.key, differing=differing
+                    )
+                    events.append(Event(self.name, op.key, (), "cse.attributes", told))
                 continue
             first = done[at]
             merged = replace(first, origins=first.origins | op.origins)
@@ -64,11 +78,17 @@ class Cse(Pass):
             edit = Ops(removed=(first.key, op.key), added=((at, merged),), renamed=pairs)
             told = parameters(op=op.kind, kept=first.key)
             events.append(Event(self.name, op.key, (edit,), "cse.done", told))
-        if not events:
-            return Result(module)
+        if not renamed:
+            return Result(module, tuple(events))
         outputs = tuple(renamed.get(n, n) for n in outputs)
         graph = replace(module.graph, ops=tuple(done), outputs=outputs)
         return Result(replace(module, graph=graph), tuple(events))
+
+
+def differences(a: Op, b: Op) -> str:
+    """The names of the attributes in which two ops differ, with commas between them."""
+    ours, theirs = dict(a.attrs), dict(b.attrs)
+    return ", ".join(n for n in sorted(ours | theirs) if ours.get(n) != theirs.get(n))
 
 
 def _repeatable(op: Op) -> bool:

@@ -3,7 +3,8 @@
     live = outputs ∪ {operands of live ops}        everything else goes, weights too
 
 Walks backward, so a chain that leads nowhere goes from its end to its beginning. Ops have no side
-effects, so an op is dead when none of its results is read.
+effects, so an op is dead when none of its results is read. What only the caller reads is refused:
+there liveness begins.
 
 Teaches: dead code is what the other clean-ups leave behind; they need not tidy up themselves.
 """
@@ -30,10 +31,12 @@ class Dce(Pass):
     level: ClassVar[str] = "onnx"
 
     def run(self, module: Module, context: Context) -> Result:
-        """Remove dead ops, last first, then weights that no op refers to."""
+        """Remove dead ops, last first, then weights that no op refers to. One event each, and one a
+        result that only the caller reads."""
         if module.plan is not None:
             return Result(module)
         live = set(module.graph.outputs)
+        read: set[str] = set()
         kept: list[Op] = []
         events: list[Event] = []
         for op in reversed(module.graph.ops):
@@ -41,19 +44,24 @@ class Dce(Pass):
             if any(v.name in live for v in op.outputs):
                 live.update(reads(op))
                 kept.append(op)
+                if not any(v.name in read for v in op.outputs):
+                    told = parameters(op=op.kind, value=op.key)
+                    events.append(Event(self.name, op.key, (), "dce.output", told))
+                read.update(reads(op))
                 continue
             edit = Ops(removed=(op.key,))
             told = parameters(op=op.kind)
             events.append(Event(self.name, op.key, (edit,), "dce.done", told))
-        graph = replace(module.graph, ops=tuple(reversed(kept))) if events else module.graph
+        dead = len(kept) < len(module.graph.ops)
+        graph = replace(module.graph, ops=tuple(reversed(kept))) if dead else module.graph
         used = set(referred_params(graph))
         unused = tuple(p for p in module.params if p.name not in used)
         if unused:
             edit = Params(tuple(p.name for p in unused), ())
             told = parameters(params=len(unused))
             events.append(Event(self.name, unused[0].name, (edit,), "dce.params", told))
-        if not events:
-            return Result(module)
+        if not dead and not unused:
+            return Result(module, tuple(events))
         params = tuple(p for p in module.params if p.name in used) if unused else module.params
         return Result(replace(module, graph=graph, params=params), tuple(events))
 

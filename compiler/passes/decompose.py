@@ -70,7 +70,7 @@ class _Sweep(Pass):
     def _decompose(self, op: Op, view: View) -> Decomposition:
         known = self.known.get(op.key)
         names = view.context.names
-        if known is not None and known_is_better(op):
+        if known is not None and known_is_better(op, known, view.module.data_symbols):
             return known_as_dims(op.key, known, op.type, names, op.origins)
         return decompose_node(self._view(op, view), names)
 

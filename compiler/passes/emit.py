@@ -1,6 +1,6 @@
 """Emit Numba source for every kernel.
 
-    symbol(kernel) = digest(canonical loop tree with argument modes, helper texts, flags, CPU)
+    symbol(kernel) = digest(canonical loop tree with argument modes, helper texts, flags, machine)
 
 Kernels with equal trees get one symbol, whatever their values are called, and compile once.
 
@@ -9,11 +9,13 @@ Teaches: the code of a kernel is text that a person can read, and its name says 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.codegen.cpu import emit_kernel, kernel_symbol
+from compiler.codegen.cpu import Emitted, emit_kernel, kernel_symbol
 from compiler.ir.edits import Event, SourceEdit, apply, parameters
+from compiler.ir.loops import Kernel
 from compiler.ir.module import Module, Source
 from compiler.passes.base import Context, Pass, Result
 
@@ -39,18 +41,15 @@ class Emit(Pass):
     def run(self, module: Module, context: Context) -> Result:
         if not module.kernels:
             return Result(module)
-        from compiler.codegen.numba_api import helper_digest
-        from compiler.runtime.native import cpu_features
-
-        helpers = helper_digest(context.strict, self.math)
+        environment, write = _target(context, self.math)
         mode = f"{context.numerics} {self.math}"
         state = module
         events: list[Event] = []
         first: dict[str, str] = {}
         for kernel in module.kernels:
             context.check()
-            symbol = kernel_symbol(kernel, helpers, mode, *cpu_features())
-            emitted = emit_kernel(kernel, symbol)
+            symbol = kernel_symbol(kernel, *environment, mode)
+            emitted = write(kernel, symbol)
             source = Source(kernel.name, symbol, emitted.text, emitted.lines, math=self.math)
             edit = SourceEdit(kernel.name, source)
             state = apply(state, edit)
@@ -60,3 +59,20 @@ class Emit(Pass):
             values = parameters(kernel=kernel.name, lines=lines, same=same, symbol=symbol)
             events.append(Event("emit", kernel.name, (edit,), message, values))
         return Result(state, tuple(events))
+
+
+Writer = Callable[[Kernel, str], Emitted]
+
+
+def _target(context: Context, math: str) -> tuple[tuple[str, ...], Writer]:
+    """What code depends on beside the kernel, and what writes its source."""
+    if context.gpu:
+        from compiler.codegen import numba_cuda_api
+        from compiler.codegen.cuda import emit_cuda_kernel
+
+        digest = numba_cuda_api.helper_digest(context.strict, math)
+        return (digest, f"sm_{context.capability}"), emit_cuda_kernel
+    from compiler.codegen.numba_api import helper_digest
+    from compiler.runtime.native import cpu_features
+
+    return (helper_digest(context.strict, math), *cpu_features()), emit_kernel

@@ -4,6 +4,7 @@
     Shape → Slice → Concat                          becomes   dims [s, -1]
 
 The forward analysis (`ops/shape_values.py`) knows each element as a polynomial over the symbols.
+Where not even their number is known (`Range` up to s), they cannot be written down: refused.
 Library steps are read like nodes: a `Gather` on a shape vector is no graph break.
 
 Teaches: the shape arithmetic that exporters write runs once, at compile time, for all sizes.
@@ -50,7 +51,12 @@ class _Sweep(Pass):
 
     def rewrite(self, op: Op, view: View) -> Rewrite | Refusal | None:
         known = self.known.get(op.key)
-        if known is None or op.kind in LEAVES or not known_is_better(op):
+        if known is None and self._is_endless(op):
+            told = parameters(op=op.kind, value=op.key, count=format_dim(op.type.numel))
+            return Refusal(self.name, "fold-shape-ops.length", told)
+        if known is None or op.kind in LEAVES:
+            return None
+        if not known_is_better(op, known, view.module.data_symbols):
             return None
         origins = op.origins.union(
             *(p.origins for n in op.operands if n in self.known if (p := view.producer(n)))
@@ -62,3 +68,14 @@ class _Sweep(Pass):
             self.name, "fold-shape-ops.done", parameters(op=op.kind, values=values),
             ops, renamed, made.guards,
         )  # fmt: skip
+
+    def _is_endless(self, op: Op) -> bool:
+        """Whether operands that follow from shapes make integers whose number is symbolic."""
+        return (
+            bool(op.operands)
+            and all(n in self.known for n in op.operands)
+            and len(op.outputs) == 1
+            and op.type.known
+            and op.type.element.is_integer
+            and op.type.numel.constant is None
+        )

@@ -11,10 +11,11 @@ the ops of a group no array is written, so the memory traffic falls and nothing 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from compiler.errors import ForceError
 from compiler.fusion.decisions import MERGED
 from compiler.fusion.facts import Facts, Role
 from compiler.fusion.legality import MAX_OPS
@@ -27,6 +28,12 @@ from compiler.ir.types import attrs
 
 from .base import Context, Pass, Result
 
+LEAVES = frozenset({"const", "param", "dims", "reshape", "window"})
+"""Kinds that no step computes: what is there, and views."""
+
+SHOWN = 30
+"""So many names an error lists."""
+
 
 @dataclass(frozen=True)
 class Fuse(Pass):
@@ -34,7 +41,8 @@ class Fuse(Pass):
 
     `by`: `""` searches for what pays, `origin` makes one group of the ops of one ONNX node (op by
     op). `max_ops`: the largest group (R6). `force`, `forbid`: pairs `A+B` of groups, each named
-    by a value that it contains; `force` overrides the gain, never a rule.
+    by a value that it contains; `force` overrides the gain, never a rule. A library call may be
+    named too: that it stays apart is R1.
     """
 
     name: ClassVar[str] = "fuse"
@@ -52,11 +60,14 @@ class Fuse(Pass):
             raise ValueError(f"fuse{{max_ops={self.max_ops}}}: a group has at least one op")
 
     def run(self, module: Module, context: Context) -> Result:
-        """All groups of the graph, one event each; refused attempts are decisions."""
+        """All groups of the graph, one event each; refused attempts are decisions. ForceError for
+        a pair that does not name two values which kernels or the library compute."""
         graph = module.graph
-        computed = {v.name for op in graph.ops for v in op.outputs}
-        force = [split_pair(text, computed) for text in self.force]
-        forbid = [split_pair(text, computed) for text in self.forbid]
+        computed = {v.name for op in graph.ops if op.kind not in LEAVES for v in op.outputs}
+        force, forbid = (
+            [split_pair(text, computed, word) for text in texts]
+            for word, texts in (("force", self.force), ("forbid", self.forbid))
+        )
         outcome = search(
             graph,
             context.machine,
@@ -64,16 +75,13 @@ class Fuse(Pass):
             guards=module.guards,
             by_origin=self.by == "origin",
             max_ops=self.max_ops,
-            force=[p for p in force if p is not None],
-            forbid=[p for p in forbid if p is not None],
+            force=force,
+            forbid=forbid,
             check=context.check,
         )
-        events: list[Event] = []
-        for word, texts, pairs in (("force", self.force, force), ("forbid", self.forbid, forbid)):
-            for text, pair in zip(texts, pairs, strict=True):
-                event = _option_event(word, text, pair, outcome)
-                if event is not None:
-                    events.append(event)
+        told = (_option_event(w, p, outcome) for w, ps in (("force", force), ("forbid", forbid))
+                for p in ps)  # fmt: skip
+        events = [event for event in told if event is not None]
         if not outcome.groups:
             return Result(module, tuple(events), outcome.decisions)
         context.names.reserve(graph.types())
@@ -83,30 +91,31 @@ class Fuse(Pass):
         )
 
 
-def split_pair(text: str, computed: set[str]) -> Pair | None:
-    """`A+B` as two values of the graph; names may hold a `+`. None: no such values."""
+def split_pair(text: str, computed: Collection[str], option: str = "force") -> Pair:
+    """`A+B` as two values of the graph; names may hold a `+`. ForceError: no such values."""
     for at, sign in enumerate(text):
         if sign == "+" and text[:at] in computed and text[at + 1 :] in computed:
             return text[:at], text[at + 1 :]
-    return None
+    names = sorted(computed)
+    known = ", ".join([*names[:SHOWN], "…"] if len(names) > SHOWN else names)
+    raise ForceError("fuse.unknown", option=option, pair=text, known=known)
 
 
-def _option_event(word: str, text: str, pair: Pair | None, outcome: Outcome) -> Event | None:
+def _option_event(word: str, pair: Pair, outcome: Outcome) -> Event | None:
     """What became of a pair that the user named; None where a merge tells it."""
     owner = {outcome.facts.ops[i].key: g for g in outcome.groups for i in g.members}
-    if pair is None or pair[0] not in owner or pair[1] not in owner:
-        where = pair[0] if pair is not None else ""
-        return Event(word, where, (), "fuse.option.unknown", parameters(option=word, pair=text))
     a, b = pair
-    if owner[a] is owner[b]:
+    if a in owner and owner[a] is owner.get(b):
         return None
     if word == "forbid":
         return Event(word, b, (), "fuse.option.forbid", parameters(a=a, b=b))
-    names = [{outcome.facts.ops[i].key for i in owner[v].members} for v in pair]
+    names = [{outcome.facts.ops[i].key for i in owner[v].members} if v in owner else {v}
+             for v in pair]  # fmt: skip
+    rule = "R1" if a not in owner or b not in owner else ""
     for d in outcome.decisions:
         if any(d.a in names[k] and d.b in names[1 - k] for k in (0, 1)):
-            return Event(word, b, (), "fuse.option.refused", parameters(a=a, b=b, rule=d.rule))
-    return Event(word, b, (), "fuse.option.refused", parameters(a=a, b=b, rule=""))
+            rule = d.rule
+    return Event(word, b, (), "fuse.option.refused", parameters(a=a, b=b, rule=rule))
 
 
 def write_groups(graph: Graph, outcome: Outcome, names: Names) -> tuple[Graph, list[Event]]:
@@ -146,7 +155,7 @@ def write_groups(graph: Graph, outcome: Outcome, names: Names) -> tuple[Graph, l
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A literal: the groups that read it (ascending), and whether somebody else does."""
+    """A literal or a window: the groups that read it (ascending), and whether another op does."""
 
     op: Op
     groups: tuple[int, ...]
@@ -163,14 +172,17 @@ def _members(facts: Facts, group: Group) -> list[Op]:
 
 def _leaves(facts: Facts, groups: Sequence[Group]) -> list[_Leaf]:
     owner = {i: k for k, g in enumerate(groups) for i in g.members}
-    found: list[_Leaf] = []
-    for i, op in enumerate(facts.ops):
-        if facts.role[i] is Role.LEAF:
+    found: dict[int, _Leaf] = {}
+    for i, op in reversed(tuple(enumerate(facts.ops))):
+        if facts.role[i] in (Role.LEAF, Role.WINDOW):
             users = facts.users[op.key]
-            inside = sorted({owner[u] for u in users if u in owner})
-            stays = op.key in facts.outputs or any(u not in owner for u in users)
-            found.append(_Leaf(op, tuple(inside), stays))
-    return found
+            inside = {owner[u] for u in users if u in owner}
+            inside.update(k for u in users if u in found for k in found[u].groups)
+            stays = op.key in facts.outputs or any(
+                u not in owner and (u not in found or found[u].stays) for u in users
+            )
+            found[i] = _Leaf(op, tuple(sorted(inside)), stays)
+    return [found[i] for i in sorted(found)]
 
 
 def _fused(facts: Facts, group: Group, leaves: list[Op], renamed: dict[str, str]) -> Op:
@@ -221,12 +233,20 @@ class _Slots:
         return tuple(op for op in self._slots if op is not None)
 
 
+def _with_windows(facts: Facts, group: Group) -> tuple[int, ...]:
+    """The members, and the windows over what a member makes for another one (a prologue)."""
+    inside = frozenset(group.members)
+    made = (facts.users[facts.ops[i].key] for i in group.members)
+    windows = {u for users in made for u in users if facts.within(u, inside)}
+    return tuple(sorted(inside | windows))
+
+
 def _contiguous_order(graph: Graph, outcome: Outcome) -> tuple[str, ...] | None:
     """An order in which groups can stand where their last member stands; None: they can already.
 
     Topological over groups and other ops; among those that are ready, program order.
     """
-    units: dict[int, tuple[int, ...]] = {g.members[-1]: g.members for g in outcome.groups}
+    units = {g.members[-1]: _with_windows(outcome.facts, g) for g in outcome.groups}
     unit = {i: last for last, members in units.items() for i in members}
     producer = outcome.facts.producer
     after: dict[int, set[int]] = {}

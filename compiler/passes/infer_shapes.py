@@ -28,6 +28,7 @@ from compiler.ir.printer import print_type
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import DType, TensorType
 from compiler.ops.base import NodeView, Unsupported
+from compiler.ops.decomposition import narrowed
 from compiler.ops.shape_values import Walk
 from compiler.ops.table import find
 from compiler.ops.views import operator_name
@@ -77,6 +78,7 @@ class _Sweep:
     events: list[Event] = field(default_factory=list[Event])
     aliases: dict[str, Dim] = field(default_factory=dict[str, Dim])
     promised: frozenset[str] = field(init=False)
+    given: frozenset[str] = field(init=False)
     bound: set[str] = field(init=False)
     made: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
     noted: int = field(init=False)
@@ -88,7 +90,8 @@ class _Sweep:
         self.guards = self.module.guards
         self.noted = len(self.guards)
         self.promised = frozenset(self.module.graph.outputs)
-        self.bound = set().union(*(v.type.symbols() for v in inputs))
+        self.given = frozenset[str]().union(*(v.type.symbols() for v in inputs))
+        self.bound = set(self.given)
 
     def visit(self, op: Op) -> None:
         if op.family != "onnx":
@@ -112,6 +115,8 @@ class _Sweep:
         if row is not None:
             try:
                 types = row.infer(view)
+                if narrowed(view.guards, frozenset(self.symbols) - self.given):
+                    raise Unsupported("break.size-from-data")
             except Unsupported:
                 view.guards.clear()
             except ShapeMismatch as clash:
@@ -125,7 +130,7 @@ class _Sweep:
         names = dict.fromkeys(reads(op))
         constants = {n: a for n in names if (a := self.walk.constant(n)) is not None}
         types = {n: t for n in names if (t := self.walk.types[n]).dtype is not None}
-        told = infer_node(op, self.module, self.context.params, types, constants)
+        told = infer_node(taken(op, view), self.module, self.context.params, types, constants)
         return "infer.library", [(t.dtype, t.shape) for t in told]
 
     def settle(self, op: Op, v: Value, dtype: DType | None, shape: PartialShape) -> TensorType:
@@ -272,3 +277,12 @@ class _Sweep:
                 )
             )  # fmt: skip
         return self.events
+
+
+def taken(op: Op, view: NodeView) -> Op:
+    """An If of which the condition is known, with the branch that is taken as both; else the op."""
+    condition = view.known(0) if operator_name(op) == ("", "If") else None
+    if condition is None or len(condition) != 1 or condition[0].constant is None:
+        return op
+    branch = op.int("then_branch_region" if condition[0].constant else "else_branch_region", 0)
+    return op.with_attrs(then_branch_region=branch, else_branch_region=branch)

@@ -24,6 +24,7 @@ from compiler.ir.graph import Op, Param, reads
 from compiler.ir.loops import Kernel
 from compiler.ir.module import Module
 from compiler.ir.types import KernelRef, ParamRef, attrs
+from compiler.lower.contract import lower_contract
 from compiler.lower.kernels import Lowered, lower_dims, lower_group
 from compiler.passes.base import Context, Pass, PassError, Result, constant_of
 
@@ -89,7 +90,8 @@ class LowerLoops(Pass):
         if op.kind == "fused":
             name = f"k{index}"
             try:
-                lowered = lower_group(name, op)
+                contract = op.str("group", "") == "contract"
+                lowered = lower_contract(name, op) if contract else lower_group(name, op)
             except (ValueError, KeyError) as error:
                 raise PassError(self.name, str(error), op.key, op.origins) from error
             launch = make_launch(op, lowered)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from compiler.ir.edits import Parameters, parameters
 from compiler.ir.graph import Graph, Op, Value, format_origin
 from compiler.ir.module import Module
+from compiler.ir.types import DType
 from compiler.ops.base import Unsupported
 
-from .base import Context
+from .base import Context, View
 
 
 def place(op: Op) -> str:
@@ -30,6 +31,20 @@ def break_parameters(op: Op, module: Module, reason: Unsupported) -> Parameters:
         node=(node.name if node is not None else "") or op.key,
         op=op.kind.removeprefix("onnx."), reason=reason.message, **told,
     )  # fmt: skip
+
+
+def holds_zero_or_one(name: str, view: View) -> bool:
+    """Whether a value, if it is bool, was made by a kernel.
+
+    A true element of an input, a weight or a library's result may be any byte but 0; what a kernel
+    makes of it is 1. So a rule may not put the one in the place of the other.
+    """
+    if view.type(name).dtype is not DType.bool:
+        return True
+    op = view.producer(name)
+    while op is not None and op.kind == "reshape":
+        op = view.producer(op.operands[0])
+    return op is not None and op.family not in ("const", "extern", "onnx", "param")
 
 
 def file_of(module: Module, context: Context) -> str:

@@ -34,12 +34,20 @@ class OrderSteps(Pass):
     after: ClassVar[tuple[str, ...]] = ("lower-loops",)
 
     def run(self, module: Module, context: Context) -> Result:
+        if module.writes_over:
+            told = parameters()
+            where = module.graph.ops[0].key
+            return Result(module, (Event("order", where, (), "order.inplace", told),))
         sizes = value_bytes(module.graph, context)
         before = peak(module.graph, module.graph.ops, sizes)
         order = schedule(module.graph, sizes)
         after = peak(module.graph, order, sizes)
-        if after >= before:
+        if after >= before and len(order) < 2:
             return Result(module)
+        if after >= before:
+            told = parameters(before=before, after=after)
+            event = Event("order", module.graph.ops[0].key, (), "order.kept", told)
+            return Result(module, (event,))
         edit = Ops(order=tuple(op.key for op in order))
         values = parameters(before=before, after=after)
         event = Event("order", module.graph.ops[0].key, (edit,), "order.done", values)

@@ -46,11 +46,13 @@ class PartitionFallback(Pass):
         """
         self._check_force(module)
         walk = Walk(module, context.params, {v.name: v.type for v in module.graph.inputs})
+        data = module.data_symbols
         events: list[Event] = []
         ops: list[Op] = []
         for at, op in enumerate(module.graph.ops):
             context.check()
-            known = walk.visit(op) is not None and known_is_better(op)
+            elements = walk.visit(op)
+            known = elements is not None and known_is_better(op, elements, data)
             reason: Unsupported | None = None
             if op.family == "onnx":
                 if self._forced(op):

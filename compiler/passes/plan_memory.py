@@ -1,8 +1,9 @@
 """Plan memory: which values share which bytes, from when to when, with sizes still symbolic.
 
 A value is live from the step that writes it to the last step that reads it; a view lives in its
-operand's class. Two classes may share bytes when their live ranges do not meet. The offsets are
-numbers, so each binding of the sizes computes its own.
+operand's class, and so does a result that a kernel writes over an operand (`inplace`). Two classes
+may share bytes when their live ranges do not meet. The offsets are numbers, so each binding of the
+sizes computes its own.
 
 Teaches: memory follows from live ranges, not from the number of values.
 """
@@ -86,18 +87,26 @@ class _Planner:
         self.kind[name] = (kind, source)
         self.members[name] = [name]
 
+    def _join(self, name: str, other: str) -> None:
+        """A value that lives in the memory of another."""
+        root = self.root[other]
+        self.root[name] = root
+        self.members[root].append(name)
+
     def _classify(self, op: Op) -> None:
         if op.kind == "param":
             ref = op.get("param")
             assert isinstance(ref, ParamRef)
             self._own(op.key, "param", ref.name)
         elif op.kind == "reshape":
-            root = self.root[op.operands[0]]
-            self.root[op.key] = root
-            self.members[root].append(op.key)
+            self._join(op.key, op.operands[0])
         elif op.kind == "launch" or op.family == "call":
+            over = self.module.written_over(op) if op.kind == "launch" else {}
             for v in op.outputs:
-                self._own(v.name, "arena" if _sized(v.type) else "object")
+                if v.name in over:
+                    self._join(v.name, over[v.name])
+                else:
+                    self._own(v.name, "arena" if _sized(v.type) else "object")
         elif op.kind not in LEAVES:
             raise PassError("plan-memory", f"{op.kind} is no step", op.key, op.origins)
 
@@ -128,7 +137,8 @@ class _Planner:
 
     def _born(self, name: str) -> Operand:
         root = self.root[name]
-        self.start[root] = self.stop[root] = len(self.steps)
+        self.start.setdefault(root, len(self.steps))
+        self.stop[root] = len(self.steps)
         return Operand(name, root, self.types[name])
 
     def _step(self, op: Op, free: set[str]) -> None:
@@ -152,9 +162,10 @@ class _Planner:
         ref = op.get("kernel")
         assert isinstance(ref, KernelRef)
         kernel = self.module.kernel(ref.name)
+        over = self.module.written_over(op).values()
         values = {n: v for n, v in op.attrs if isinstance(v, Dim)}
         extents = {n: values[n] for n in kernel.extents}
-        operands = tuple(self._operand(n) for n in op.operands)
+        operands = tuple(self._operand(n) for n in op.operands if n not in over)
         results = tuple(self._born(v.name) for v in op.outputs)
         scratch = tuple(
             a.type.nbytes.substitute(extents) for a in kernel.args if a.mode == "scratch"

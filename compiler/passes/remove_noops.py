@@ -3,7 +3,8 @@
     Identity(x) = x      reshape(x) = x where the shape stays      permute by 0,1,…,n-1 = x
     reshape(reshape(x)) = reshape(x)
 
-Readers of the result read the operand instead. x + 0 stays: it turns -0 into +0.
+Readers of the result read the operand instead. x + 0 stays: it turns -0 into +0. A slice that
+leaves nothing out at some sizes only is refused.
 
 Teaches: exporters leave a lot of nothing behind; an op is a no-op only when it is one for every
 value, signed zeros and NaN included.
@@ -17,6 +18,7 @@ from typing import ClassVar
 from compiler.ir.dims import ONE, ZERO
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
+from compiler.ir.types import TensorType
 from compiler.ops.shape import in_inference
 from compiler.ops.views import node_view, nothing_known, onnx_form, operator_name
 
@@ -60,6 +62,9 @@ class RemoveNoops(Pass):
             return Rewrite(
                 self.name, "remove-noops.joined", parameters(op=op.kind, source=origin), (joined,)
             )
+        if op.kind == "slice" and _whole(op) and _may_be_equal(view.type(source), op.type):
+            told = parameters(op=op.kind, value=op.key, source=source)
+            return Refusal(self.name, "remove-noops.sizes", told)
         return None
 
 
@@ -101,6 +106,12 @@ def _node_gives_back(op: Op, node: Op, view: View) -> bool:
             node_view(op, view.module, context.params, view.type, nothing_known, view.constant)
         )
     return False
+
+
+def _may_be_equal(a: TensorType, b: TensorType) -> bool:
+    """Whether some sizes make the two shapes one."""
+    pairs = zip(a.dims, b.dims, strict=True)
+    return all((x - y).constant in (0, None) for x, y in pairs)
 
 
 def _whole(op: Op) -> bool:

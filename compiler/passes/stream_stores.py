@@ -111,7 +111,9 @@ def stream(kernel: Kernel, arg: Arg, loop: For) -> Kernel:
     at = place[-1:]
 
     def on_expr(e: Expr) -> Expr:
-        return Load(row, at) if isinstance(e, Load) and e.buffer == arg.name else e
+        if not isinstance(e, Load) or e.buffer != arg.name:
+            return e
+        return replace(e, buffer=row, indices=at)
 
     def on_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []

@@ -3,6 +3,7 @@
     manifest.json               digests of all files; what the engine was made for
     plan.json                   signature, plan, tables of kernels, weights and library steps
     native/<symbol>.o           one object file a kernel; native/runner.o walks the plan
+    cubin/<symbol>.cubin        the same for a GPU
     library/<digest>.onnx       a model of one node for each reference step
     weights/<digest>.bin        raw elements (`.json` for text)
     kernels.py ir/ llvm/ asm/ trace.json …          to be read by people, and to build from again
@@ -41,7 +42,7 @@ from compiler.runtime.store import (
 PLAN: Final = "plan.json"
 
 _TEXT: Final = "str"  # the element type of a weight that holds text
-_OWN: Final = ("manifest.json", PLAN, "native", "library", "weights")
+_OWN: Final = ("manifest.json", PLAN, "native", "cubin", "library", "weights")
 
 
 class WrongMachine(ArtifactError):
@@ -79,12 +80,13 @@ def write_artifact(parts: Parts, folder: Path) -> None:
     """
     cpu, features = cpu_features()
     about = {**parts.about, "cpu": cpu, "features": features}
+    gpu = _for_gpu(parts.about)
     with writing(folder, about) as part:
         for path, data in parts.texts.items():
             _check_path(path)
             _put(part / path, data)
         for symbol, data in parts.objects.items():
-            _put(part / _object_name(symbol), data)
+            _put(part / _object_name(symbol, gpu), data)
         library = {value: _digest(model) for value, model in parts.library.items()}
         for value, model in parts.library.items():
             _put(part / "library" / f"{library[value]}.onnx", model)
@@ -109,13 +111,14 @@ def read_artifact(folder: Path) -> Parts:
             f"{folder / PLAN} is not of this compiler's format ({error}): "
             "delete the folder and build the engine again"
         ) from error
-    symbols = (*contents.kernels.values(), RUNNER_SYMBOL)
+    gpu = _for_gpu(manifest.about)
+    symbols = (*contents.kernels.values(), *(() if gpu else (RUNNER_SYMBOL,)))
     return Parts(
         contents.name,
         contents.signature,
         contents.plan,
         contents.kernels,
-        {symbol: manifest.read(_object_name(symbol)) for symbol in symbols},
+        {symbol: manifest.read(_object_name(symbol, gpu)) for symbol in symbols},
         {name: _get_param(manifest, entry) for name, entry in contents.params.items()},
         {v: manifest.read(f"library/{digest}.onnx") for v, digest in contents.library.items()},
         _Texts(manifest),
@@ -124,7 +127,14 @@ def read_artifact(folder: Path) -> Parts:
     )
 
 
-def _object_name(symbol: str) -> str:
+def _for_gpu(about: Mapping[str, Json]) -> bool:
+    """Whether an engine runs on a GPU: then its CPU does not matter."""
+    return str(about.get("target", "cpu")) != "cpu"
+
+
+def _object_name(symbol: str, gpu: bool) -> str:
+    if gpu:
+        return f"cubin/{symbol}.cubin"
     return "native/runner.o" if symbol == RUNNER_SYMBOL else f"native/{symbol}.o"
 
 
@@ -150,7 +160,7 @@ class _Texts(Mapping[str, bytes]):
 def _check_machine(manifest: Manifest) -> None:
     built_for = manifest.about.get("cpu"), manifest.about.get("features")
     here = cpu_features()
-    if built_for == here:
+    if built_for == here or _for_gpu(manifest.about):
         return
     there, ours = (set(str(features).split(",")) for features in (built_for[1], here[1]))
     details = [f"CPU {built_for[0]} there, {here[0]} here"] if built_for[0] != here[0] else []

@@ -5,7 +5,7 @@
 Every contraction of two tensors is that one product once its letters stand in four groups: those
 of the batch (in both operands and the result), rows (left and result), columns (right and result)
 and summed ones (both operands, not the result). Grouping is a transposition and a reshape, mostly
-a view.
+a view; so is the result, wherever its columns (or rows) are neighbours in memory.
 
 Teaches: einsum is a matrix product in disguise; a view costs nothing, a copy does.
 """
@@ -59,7 +59,7 @@ def matmul(spec: str, left: Array, right: Array, out: Array) -> Action:
         or sorted(to) != sorted([*shared, *rows, *columns])
     ):
         raise ValueError(f"{spec!r} is no product of two matrices")
-    if rows and columns and list(to) == [*shared, *columns, *rows]:
+    if rows and columns and to[-1] in rows:
         return matmul(f"{by},{at}->{to}", right, left, out)
     # The left is repeated for letters of the right alone that come before the rows.
     leading = [c for c in columns if rows and to.index(c) < to.index(rows[0])]
@@ -74,16 +74,24 @@ def matmul(spec: str, left: Array, right: Array, out: Array) -> Action:
     b = right.transpose([by.index(c) for c in [*batch, *summed, *columns]])
     a_shape, b_shape = (*shape(at), m, k), (*shape(by), k, n)
     order = [*batch, *rows, *columns]
-    if list(to) == order:
-        c = out.reshape(*shape(to), m, n)
-        return lambda: np.matmul(a.reshape(a_shape), b.reshape(b_shape), out=c)
     target = out.transpose([to.index(letter) for letter in order])
+    c = _as_view(target, (*shape(to), m, n))
+    if c is not None and (list(to) == order or c.strides[-1 if n > 1 else -2] == out.itemsize):
+        return lambda: np.matmul(a.reshape(a_shape), b.reshape(b_shape), out=c)
 
     def scatter() -> None:
         product = np.matmul(a.reshape(a_shape), b.reshape(b_shape))
         target[...] = product.reshape(target.shape)
 
     return scatter
+
+
+def _as_view(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """The same memory in another shape; None where that takes a copy."""
+    try:
+        return np.reshape(array, shape, copy=False)
+    except ValueError:
+        return None
 
 
 def _sizes(

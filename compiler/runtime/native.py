@@ -549,6 +549,7 @@ class NativeCode:
 
 
 def _check_objects(objects: Mapping[str, bytes]) -> None:
+    _initialise()
     if RUNNER_SYMBOL not in objects:
         raise NativeError(f"no plan runner: add runner_object() as {RUNNER_SYMBOL!r}")
     owner: dict[str, str] = {}
@@ -616,3 +617,6 @@ def _target_machine() -> llvm.TargetMachine:
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # LLVM knows the names of this process, libc's and libm's, only once there was a linker.
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)

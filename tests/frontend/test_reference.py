@@ -160,6 +160,30 @@ def test_float64() -> None:
     np.testing.assert_allclose(found.outputs["y"], right, rtol=1e-15)
 
 
+def test_a_constant_of_shape_without_a_value_is_float64_too() -> None:
+    proto = model(
+        [node("ConstantOfShape", ["n"], ["z"]), node("Add", ["z", "x"], ["y"])],
+        [info("x", [2])], [info("y", [2])], {"n": np.array([2])},
+    )  # fmt: skip
+    assert run(proto, {"x": np.ones(2, np.float32)}, "float64")[0].dtype == np.float64
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_global_max_pool_keeps_batch_and_channels(rank: int) -> None:
+    x = random(2, 3, *(4, 5, 6)[: rank - 2])
+    proto = model([node("GlobalMaxPool", ["x"], ["y"])], [info("x", x.shape)], ["y"])
+    (y,) = run(proto, {"x": x})
+    assert np.array_equal(y, x.reshape(2, 3, -1).max(axis=2).reshape(2, 3, *[1] * (rank - 2)))
+
+
+def test_the_average_of_an_empty_batch_is_empty() -> None:
+    proto = model([node("GlobalAveragePool", ["x"], ["y"])], [info("x", ["n", 3, 4, 5])], ["y"])
+    assert run(proto, {"x": random(0, 3, 4, 5)})[0].shape == (0, 3, 1, 1)
+    x = random(2, 3, 4, 5)
+    mean = x.astype(np.float64).mean(axis=(2, 3), keepdims=True)
+    np.testing.assert_allclose(run(proto, {"x": x})[0], mean, rtol=1e-5, atol=1e-6)
+
+
 def test_float64_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(proto: ModelProto) -> ModelProto:
         raise TypeError("not in float64")
@@ -299,3 +323,29 @@ def test_lacking() -> None:
     context = Context(model=loaded(proto))
     module = Import().run(EMPTY, context).module
     assert "far" in lacking(module.graph.ops[0], module, context.params)
+
+
+def test_scan_along_any_axis_backward_and_at_opset_8() -> None:
+    """Running sums of x: [n, 3] along its second axis, from the end; the sum comes along."""
+    add = [node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["u"])]
+    body = graph(add, [info("s", ["n"]), info("e", ["n"])], [info("t", ["n"]), info("u", ["n"])])
+    x, s = random(2, 3), random(2)
+    scan = node(
+        "Scan", ["s0", "x"], ["last", "y"], body=body, num_scan_inputs=1, scan_input_axes=[1],
+        scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1],
+    )  # fmt: skip
+    inputs = [info("s0", [2]), info("x", [2, 3])]
+    last, y = run(model([scan], inputs, ["last", "y"]), {"s0": s, "x": x})
+    sums = s[:, None] + np.cumsum(x[:, ::-1], axis=1)
+    np.testing.assert_allclose(y, sums[:, ::-1], rtol=1e-5)
+    np.testing.assert_allclose(last, s + x.sum(1), rtol=1e-5)
+
+    lengths, x, s = np.array([1, 3]), random(2, 3, 4), random(2, 4)
+    old = node("Scan", ["k", "s0", "x"], ["last", "y"], body=body, num_scan_inputs=1)
+    inputs = [info("k", [2], I64), info("s0", [2, 4]), info("x", [2, 3, 4])]
+    proto = model([old], inputs, ["last", "y"], opset=8)
+    last, y = run(proto, {"k": lengths, "s0": s, "x": x})
+    for b, n in enumerate(lengths):
+        sums = s[b] + np.cumsum(x[b, :n], axis=0)
+        np.testing.assert_allclose(y[b], np.pad(sums, [(0, 3 - n), (0, 0)]), rtol=1e-5)
+        np.testing.assert_allclose(last[b], sums[-1], rtol=1e-5)

@@ -99,6 +99,36 @@ def test_r4_one_place_for_each_computed_value() -> None:
     assert (rule, message, values) == ("R4", "fuse.R4.twice", {"value": "e", "times": 2})
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "step", "part", "meet"),
+    [
+        ("0", "n", 1, "n", False),  # a split: side by side, whatever n is
+        ("0", "1", 2, "n", False),  # even and odd places
+        ("0", "n", 2, "n", True),  # odd n: they interlock, even n: they meet
+        ("0", "n-1", 1, "n", True),  # one element in common
+        ("0", "3", 1, "n", True),  # apart only for small n
+        ("0", "3", 1, "3", False),
+        ("2", "1", 1, "1", False),  # two columns
+        ("1", "1", 1, "1", True),
+    ],
+)
+def test_r4_parts_that_never_meet_may_both_be_read(
+    first: str, second: str, step: int, part: str, meet: bool
+) -> None:
+    def half(start: str) -> str:
+        return f"slice %e {{starts=[0, {start}], steps=[1, {step}]}} : f32[r,{part}]"
+
+    body = f"""{EXP} %p = {half(first)} %q = {half(second)} %h = map.neg %q : f32[r,{part}]
+      %z = map.add %p, %h : f32[r,{part}]"""
+    facts = facts_of(body, "%z")
+    found = form(facts)
+    if meet and first != second:
+        assert isinstance(found, Failure) and (found.rule, found.message) == ("R4", "fuse.R4.twice")
+    else:
+        assert isinstance(found, Form) and found.operands == ("x",)
+        assert len(found.reads) == (1 if first == second else 2)
+
+
 def test_movement_composes_in_a_pointwise_group() -> None:
     body = """%e = map.exp %x : f32[r,c] %t = permute %e {perm=[1, 0]} : f32[c,r]
       %h = slice %t {starts=[1, 0], steps=[2, 1]} : f32[c//2,r] %z = map.neg %h : f32[c//2,r]"""
@@ -132,9 +162,41 @@ def test_r5_the_reduction_of_another_row() -> None:
     assert (found.rule, found.message) == ("R5", "fuse.R5.element")
 
 
-def test_r5_movement_in_a_row_group() -> None:
-    body = "%t = permute %x {perm=[1, 0]} : f32[c,r] %s = reduce.sum %t {axes=[1]} : f32[c,1]"
-    assert refused(body, "%s")[1] == "fuse.R5.movement"
+def test_movement_before_the_reductions_of_a_row_group() -> None:
+    """Each row reads where it likes, as long as what it reads is complete."""
+    moved = "%t = permute %x {perm=[1, 0]} : f32[c,r] %s = reduce.sum %t {axes=[1]} : f32[c,1] "
+    assert legal(moved, "%s").kind == "row"
+    rule, message, values = refused(moved + "%z = reverse %s {axes=[0]} : f32[c,1]", "%z")
+    assert (rule, message, values) == ("R5", "fuse.R5.movement", {"value": "z", "other": "s"})
+
+
+def test_r4_a_dear_function_before_movement() -> None:
+    body = """%e = map.exp %x : f32[r,c] %t = reverse %e {axes=[1]} : f32[r,c]
+      %s = reduce.sum %t {axes=[1]} : f32[r,1]"""
+    rule, message, values = refused(body, "%s")
+    assert (rule, message, values) == ("R4", "fuse.R4.moved", {"value": "e", "other": "t"})
+    body = "%e = map.exp %x : f32[r,c] %z = concat %e, %x {axis=1} : f32[r,2*c]"
+    assert refused(body, "%z")[1] == "fuse.R4.moved"
+
+
+def test_movement_tells_where_it_reads() -> None:
+    """Shifts, mirrors and places that data tell, composed."""
+    body = """%c = const {value=0.0} : f32[]
+      %p = pad %x, %c {before=[0, 2], after=[0, 0]} : f32[r,c+2]
+      %v = reverse %p {axes=[1]} : f32[r,c+2] %z = map.neg %v : f32[r,c+2]"""
+    (name, at), = legal(body, "%z").reads
+    assert name == "x" and (str(at[1].step), str(at[1].start)) == ("-1", "c-1")
+    body = """%k = iota {axis=0} : i64[7] %g = gather %x, %k {axis=1} : f32[r,7]
+      %z = map.neg %g : f32[r,7]"""
+    (name, at), = legal(body, "%z").reads
+    assert name == "x" and at[0].axis == 0 and (at[1].told, at[1].along) == ("g", (1,))
+
+
+def test_r5_a_scatter_keeps_to_itself() -> None:
+    body = """%k = iota {axis=0} : i64[r,c] %s = scatter_elements %x, %k, %x {axis=0} : f32[r,c]
+      %z = map.neg %s : f32[r,c]"""
+    rule, message, values = refused(body, "%z")
+    assert (rule, message) == ("R5", "fuse.R5.scatter") and values["value"] == "s"
 
 
 @pytest.mark.parametrize("axes", ["0", "0, 1"])

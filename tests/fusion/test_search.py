@@ -115,8 +115,42 @@ def test_forbid_keeps_two_groups_apart() -> None:
     )  # fmt: skip
 
 
-def test_force_comes_first_and_joins_what_nobody_connects() -> None:
+def test_siblings_read_their_array_once() -> None:
     body = "%p = map.exp %x : f32[r,c] %q = map.neg %x : f32[r,c]"
+    found = outcome(body, "%p, %q")
+    assert names(found) == ["p q"]
+    (decision,) = found.decisions
+    assert (decision.tier, decision.verdict, decision.rule) == ("siblings", MERGED, "gain")
+    saved = decision.bytes_before - decision.bytes_after
+    assert saved.evaluate({"r": 3, "c": 5}) == 3 * 5 * 4
+    assert names(outcome(body, "%p, %q", by_origin=True)) == ["p", "q"]
+
+
+def test_siblings_over_other_domains_or_through_others_stay_apart() -> None:
+    body = "%p = map.exp %x : f32[r,c] %q = map.neg %b : f32[c] %t = map.add %x, %b : f32[r,c]"
+    found = outcome(body, "%p, %q, %t")
+    assert names(found) == ["q", "p t"]
+    refused = [d for d in found.decisions if d.verdict == REFUSED]
+    assert [(d.tier, d.rule) for d in refused] == [("siblings", "R3")]
+    through = """%p = map.exp %x : f32[r,c]
+      %m = extern %p {op="onnx.Sin", opset=17} : f32[r,c] %t = map.add %m, %x : f32[r,c]"""
+    assert names(outcome(through, "%t")) == ["p", "t"]
+
+
+def test_siblings_can_be_forbidden() -> None:
+    body = "%p = map.exp %x : f32[r,c] %q = map.neg %x : f32[r,c]"
+    found = outcome(body, "%p, %q", forbid=[("p", "q")])
+    assert names(found) == ["p", "q"]
+    assert brief(found.decisions) == ["p+q siblings refused forbid"]
+
+
+def test_two_reductions_of_one_array_are_siblings() -> None:
+    body = "%p = reduce.sum %x {axes=[1]} : f32[r,1] %q = reduce.max %x {axes=[1]} : f32[r,1]"
+    assert names(outcome(body, "%p, %q")) == ["p q"]
+
+
+def test_force_comes_first_and_joins_what_nobody_connects() -> None:
+    body = "%p = map.exp %w : f32[c,c] %q = iota {axis=1} : f32[c,c]"
     assert names(outcome(body, "%p, %q")) == ["p", "q"]
     found = outcome(body, "%p, %q", force=[("p", "q")])
     assert names(found) == ["p q"]

@@ -177,6 +177,7 @@ expressions = st.recursive(
         st.builds(Load, names, few(dimensions)),
     ),
     lambda inner: st.one_of(
+        st.builds(Load, names, few(dimensions), inner, scalars()),
         st.builds(Unary, st.sampled_from(sorted(UNARY)), inner),
         st.builds(Binary, st.sampled_from(sorted(BINARY | COMPARE)), inner, inner),
         st.builds(Select, inner, inner, inner),

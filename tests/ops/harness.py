@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from compiler.frontend.reference import evaluate
 from compiler.ir.dims import Dim, Symbol, dim
 from compiler.ir.edits import fold
 from compiler.ir.graph import Graph, Node, Op, Param, Value
+from compiler.ir.interpret.onnx_ops import evaluator
 from compiler.ir.interpret.tensor import run_graph
 from compiler.ir.module import Module
 from compiler.ir.types import UNKNOWN, Array, Attr, DType, ParamRef, Scalar, TensorType, attrs
@@ -158,14 +159,14 @@ def compiled(
     return [found[f"y{k}"] for k in range(outputs)]
 
 
-def reference(
+def node_model(
     op: str,
     opset: int,
     inputs: Sequence[Input],
     attributes: Mapping[str, Attribute] | None = None,
     outputs: int = 1,
-) -> list[Array]:
-    """The results of onnx's reference evaluator."""
+) -> tuple[ModelProto, dict[str, Array]]:
+    """A model of one node whose inputs are all data, and what to feed it."""
     arrays = [array_of(x) for x in inputs]
     names = [f"x{k}" if x is not None else "" for k, x in enumerate(arrays)]
     made = {
@@ -182,9 +183,42 @@ def reference(
     outs = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in results]
     graph = helper.make_graph([node], "one", formals, outs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    feeds = {n: x for n, x in zip(names, arrays, strict=True) if x is not None}
-    with np.errstate(all="ignore"):
-        return [np.asarray(y) for y in ReferenceEvaluator(model).run(None, feeds)]
+    return model, {n: x for n, x in zip(names, arrays, strict=True) if x is not None}
+
+
+def reference(
+    op: str,
+    opset: int,
+    inputs: Sequence[Input],
+    attributes: Mapping[str, Attribute] | None = None,
+    outputs: int = 1,
+) -> list[Array]:
+    """The results of onnx's reference evaluator, put right."""
+    model, feeds = node_model(op, opset, inputs, attributes, outputs)
+    return evaluate(evaluator(model), feeds)
+
+
+def onnxruntime(
+    op: str,
+    opset: int,
+    inputs: Sequence[Input],
+    attributes: Mapping[str, Attribute] | None = None,
+    outputs: int = 1,
+) -> list[Array]:
+    """The results of ONNX Runtime, unoptimised."""
+    import onnxruntime as ort
+
+    model, feeds = node_model(op, opset, inputs, attributes, outputs)
+    del model.graph.output[:]
+    model.graph.output.extend(helper.make_empty_tensor_value_info(f"y{k}") for k in range(outputs))
+    model.ir_version = 9
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)
 
 
 def assert_same(found: Sequence[Array], wanted: Sequence[Array], tolerance: float = 1e-5) -> None:

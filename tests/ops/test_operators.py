@@ -29,7 +29,7 @@ from tests.ops.harness import (
 )
 
 few = settings(
-    max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -257,7 +257,13 @@ def test_identity_and_dropout():
 
 # ---- reductions --------------------------------------------------------------------------------
 
-REDUCTIONS = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMax": 18}
+REDUCTIONS = {
+    "ReduceSum": 13, "ReduceMean": 18, "ReduceMax": 18, "ReduceMin": 18, "ReduceProd": 18,
+}  # fmt: skip
+NUMPY = {
+    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max, "ReduceMin": np.min,
+    "ReduceProd": np.prod,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("op", list(REDUCTIONS))
@@ -276,7 +282,7 @@ def test_reduce(op, opset, dtype, seed, shape, data):
     )
     keep = data.draw(st.sampled_from([0, 1]))
     axes = tuple(chosen) if chosen else None
-    function = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max}[op]
+    function = NUMPY[op]
     wanted = np.asarray(function(x, axis=axes, keepdims=bool(keep)))
     wanted = np.trunc(wanted).astype(dtype) if dtype != "float32" else wanted.astype(dtype)
     if opset < REDUCTIONS[op]:
@@ -296,7 +302,7 @@ def test_reduce_over_an_empty_list_of_axes(op):
     none = Fixed(np.array([], np.int64))
     check(op, opset, [x, none], {"noop_with_empty_axes": 1}, wanted=[x])
     check(op, opset, [x], {"noop_with_empty_axes": 1}, wanted=[x])
-    function = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max}[op]
+    function = NUMPY[op]
     check(op, opset, [x, none], wanted=[np.asarray(function(x, keepdims=True), np.float32)])
 
 
@@ -320,6 +326,73 @@ def test_reduce_max_keeps_nan_and_takes_bool():
     check("ReduceMax", 20, [flags, axes], wanted=[np.array([[True], [False]])])
     none = np.zeros((2, 0), bool)
     check("ReduceMax", 20, [none, axes], wanted=[np.zeros((2, 1), bool)])
+
+
+def test_reduce_min_and_prod_at_the_edges():
+    x = np.array([[1, np.nan, 3], [4, 5, 6]], np.float32)
+    axes = Fixed(np.array([1], np.int64))
+    check("ReduceMin", 18, [x, axes], wanted=[np.array([[np.nan], [4]], np.float32)])
+    flags = np.array([[True, False], [True, True]])
+    check("ReduceMin", 20, [flags, axes], wanted=[np.array([[False], [True]])])
+    none = np.zeros((2, 0), np.float32)
+    check("ReduceMin", 18, [none, axes], wanted=[np.full((2, 1), np.inf, np.float32)])
+    check("ReduceProd", 18, [none, axes], wanted=[np.ones((2, 1), np.float32)])
+    check("ReduceMin", 20, [none.astype(bool), axes], wanted=[np.ones((2, 1), bool)])
+
+
+COMPOSITE = {
+    "ReduceL1": lambda x, **how: np.sum(np.abs(x), **how),
+    "ReduceL2": lambda x, **how: np.sqrt(np.sum(x * x, **how)),
+    "ReduceSumSquare": lambda x, **how: np.sum(x * x, **how),
+    "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)),
+    "ReduceLogSumExp": lambda x, **how: np.log(np.sum(np.exp(x), **how)),
+}
+
+
+@pytest.mark.parametrize("op", list(COMPOSITE))
+@pytest.mark.parametrize("opset", [1, 11, 13, 18])
+@few
+@given(seed=seeds, shape=shapes(low=1, smallest=1), keep=st.booleans(), data=st.data())
+def test_reductions_of_something(op, opset, seed, shape, keep, data):
+    x = np.abs(values(seed, shape)) + np.float32(0.1)
+    rank = len(shape)
+    axes = data.draw(st.lists(st.integers(0, rank - 1), min_size=1, max_size=rank, unique=True))
+    how = {"axis": tuple(axes), "keepdims": keep}
+    wanted = [np.asarray(COMPOSITE[op](x, **how))]
+    attributes: dict[str, Attribute] = {"keepdims": int(keep)}
+    if opset < 18:
+        check(op, opset, [x], {**attributes, "axes": axes}, wanted=wanted)
+    else:
+        check(op, opset, [x, Fixed(np.array(axes, np.int64))], attributes, wanted=wanted)
+        one_by_one = [np.asarray(COMPOSITE[op](x, axis=()))]
+        nothing = {"noop_with_empty_axes": 1, "keepdims": int(keep)}
+        check(op, opset, [x], nothing, wanted=one_by_one)
+
+
+def test_log_sum_exp_of_large_and_infinite_elements():
+    x = np.array([[1000, 1000], [-np.inf, -np.inf], [np.inf, 0], [-1000, -1000]], np.float32)
+    ln2 = np.log(2)
+    wanted = np.array([[1000 + ln2], [-np.inf], [np.inf], [-1000 + ln2]], np.float32)
+    check("ReduceLogSumExp", 13, [x], {"axes": [1]}, wanted=[wanted])
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("opset", [1, 11, 12, 13])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@few
+@given(seed=seeds, shape=shapes(low=1, smallest=1), keep=st.booleans(), data=st.data())
+def test_arg(op, opset, dtype, seed, shape, keep, data):
+    x = np.asarray(values(seed, shape, dtype)).round()
+    rank = len(shape)
+    axis = data.draw(st.integers(0 if opset < 11 else -rank, rank - 1))
+    function = np.argmax if op == "ArgMax" else np.argmin
+    attributes: dict[str, Attribute] = {"axis": axis, "keepdims": int(keep)}
+    wanted = np.asarray(function(x, axis=axis, keepdims=keep))
+    check(op, opset, [x], attributes, wanted=[wanted])
+    if opset >= 12:
+        back = np.asarray(function(np.flip(x, axis), axis=axis, keepdims=keep))
+        last = np.asarray(x.shape[axis] - 1 - back)
+        check(op, opset, [x], {**attributes, "select_last_index": 1}, wanted=[last])
 
 
 # ---- products ----------------------------------------------------------------------------------
@@ -417,12 +490,108 @@ def test_layer_normalization_of_no_rows():
     check("LayerNormalization", 17, [x, values(1, (4,))], wanted=[x])
 
 
-def test_every_decomposed_operator_has_a_test_here():
-    tested = {
-        "Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Relu",
-        "Min", "Max", "Clip", "Pow", "Cast", "Transpose", "Flatten", "Reshape", "Shape",
-        "Identity", "Dropout", "ReduceSum", "ReduceMean", "ReduceMax", "MatMul", "Gemm",
-        "Softmax", "LayerNormalization",
-    }  # fmt: skip
-    rows = {row.name for row in OPERATORS if row.decompose is not None}
+@pytest.mark.parametrize("opset", [1, 11, 13])
+@few
+@given(seed=seeds, shape=shapes(low=1), data=st.data())
+def test_log_softmax_and_hardmax(opset, seed, shape, data):
+    x = np.asarray(values(seed, shape) * 30)
+    rank = len(shape)
+    axis = data.draw(st.integers(0 if opset == 1 else -rank, rank - 1))
+    at = axis % rank
+    axes = (at,) if opset >= 13 else tuple(range(at, rank))
+    shifted = x - x.max(axis=axes, keepdims=True, initial=-np.inf)
+    wanted = shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))
+    check("LogSoftmax", opset, [x], {"axis": axis}, wanted=[wanted])
+    if not x.size:
+        return
+    flat = x.reshape(*shape[:at], -1) if opset < 13 else x
+    first = np.argmax(flat, axis=at, keepdims=True)
+    hot = np.zeros_like(flat)
+    np.put_along_axis(hot, first, np.float32(1), at)
+    check("Hardmax", opset, [x], {"axis": axis}, wanted=[hot.reshape(shape)])
+
+
+@pytest.mark.parametrize("opset", [1, 6, 7, 9, 14, 15])
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (0, 3), (2, 3, 4), (2, 3, 4, 5)])
+def test_batch_normalization(opset, shape):
+    x = values(1, shape)
+    channels = shape[1] if len(shape) > 1 else 1
+    scale, bias, mean = (values(k, (channels,)) for k in (2, 3, 4))
+    variance = np.abs(values(5, (channels,)))
+    attributes: dict[str, Attribute] = {"epsilon": 1e-3}
+    if opset < 7:
+        attributes["is_test"] = 1
+    check("BatchNormalization", opset, [x, scale, bias, mean, variance], attributes)
+
+
+def test_batch_normalization_of_every_feature():
+    x = values(1, (2, 3, 4))
+    weights = [values(k, (3, 4)) for k in (2, 3, 4)] + [np.abs(values(5, (3, 4)))]
+    check("BatchNormalization", 7, [x, *weights], {"spatial": 0})
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 4), (2, 6, 3, 5), (1, 6, 1, 1)])
+def test_normalization_of_channels_and_groups(shape):
+    x, scale, bias = values(1, shape), values(2, (6,)), values(3, (6,))
+    near: dict[str, Attribute] = {"epsilon": 1e-2}
+    for opset in (1, 6, 22):
+        check("InstanceNormalization", opset, [x, scale, bias], near)
+    for groups in (1, 2, 3, 6):
+        split = x.reshape(shape[0], groups, -1)
+        normal = split - split.mean(axis=2, keepdims=True)
+        normal = normal / np.sqrt(split.var(axis=2, keepdims=True) + np.float32(1e-2))
+        column = (6, *[1] * (len(shape) - 2))
+        wanted = normal.reshape(shape) * scale.reshape(column) + bias.reshape(column)
+        attributes = {**near, "num_groups": groups}
+        check("GroupNormalization", 21, [x, scale, bias], attributes, wanted=[wanted])
+        each = scale[:groups], bias[:groups]
+        old = (normal * each[0][:, None] + each[1][:, None]).reshape(shape)
+        check("GroupNormalization", 18, [x, *each], attributes, wanted=[old])
+
+
+@few
+@given(seed=seeds, shape=shapes(low=1, smallest=1), data=st.data())
+def test_rms_normalization(seed, shape, data):
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    x, scale = values(seed, shape), values(seed + 1, shape[axis:])
+    check("RMSNormalization", 23, [x, scale], {"axis": axis, "epsilon": 1e-3})
+
+
+def test_other_normalizations():
+    x = values(1, (2, 5, 3, 4))
+    centred = x - x.mean(axis=(0, 2, 3), keepdims=True)
+    wanted = centred / (np.sqrt((centred**2).mean(axis=(0, 2, 3), keepdims=True)) + 1e-9)
+    for opset in (9, 13):
+        check("MeanVarianceNormalization", opset, [x], wanted=[wanted.astype(np.float32)])
+    x[0, :, 0, 0] = 0
+    for p in (1, 2):
+        norm = np.linalg.norm(x, p, axis=1, keepdims=True)
+        wanted = np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))
+        check("LpNormalization", 22, [x], {"axis": 1, "p": p}, wanted=[wanted])
+    for size in (1, 2, 3, 4):
+        attributes: dict[str, Attribute] = {"size": size, "alpha": 0.5, "beta": 0.6, "bias": 2.0}
+        total = np.zeros_like(x)
+        for c in range(5):
+            seen = x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1]
+            total[:, c] = (seen * seen).sum(axis=1)
+        wanted = x / (2 + np.float32(0.5 / size) * total) ** np.float32(0.6)
+        check("LRN", 13, [x], attributes, wanted=[wanted])
+
+
+TESTED = {
+    "Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Relu",
+    "Min", "Max", "Clip", "Pow", "Cast", "Transpose", "Flatten", "Reshape", "Shape",
+    "Identity", "Dropout", *REDUCTIONS, *COMPOSITE, "ArgMax", "ArgMin", "MatMul", "Gemm",
+    "Softmax", "LogSoftmax", "Hardmax", "LayerNormalization", "RMSNormalization",
+    "BatchNormalization", "InstanceNormalization", "GroupNormalization",
+    "MeanVarianceNormalization", "LpNormalization", "LRN",
+}  # fmt: skip
+
+
+def test_every_decomposed_operator_is_tested():
+    from tests.ops import test_activation, test_convolution, test_moving
+
+    tested = TESTED | test_activation.TESTED | test_convolution.TESTED | test_moving.TESTED
+    rows = {row.name for row in OPERATORS}
     assert rows - tested == {"Constant"}  # import makes leaves of them; see test_shape_values
+    assert tested <= rows

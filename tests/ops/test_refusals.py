@@ -50,12 +50,62 @@ def reason(op: str, opset: int, inputs: Sequence[Input], outputs: int = 1, **att
         ("Pow", 13, [I32, Fixed(np.array(0.5, np.float32))], {}, "break.integer-power"),
         ("Dropout", 13, [F, None, np.array(True)], {}, "break.dropout-training"),
         ("Dropout", 6, [F], {}, "break.dropout-training"),
-        ("Floor", 13, [F], {}, "break.no-kernel"),
+        ("Floor", 13, [I32], {}, "break.dtype"),
+        ("Equal", 13, [F, I32], {}, "break.mixed-dtypes"),
+        ("And", 7, [B, I32], {}, "break.dtype"),
+        ("Where", 9, [B, F, I32], {}, "break.mixed-dtypes"),
+        ("Gelu", 20, [F], {"approximate": "cubic"}, "break.mode"),
+        ("PRelu", 16, [F, np.zeros((2, 2, 3), np.float32)], {}, "break.shapes"),
+        ("BatchNormalization", 15, [F, *[F[0]] * 4], {}, None),
+        ("ReduceLogSum", 13, [I32], {}, "break.dtype"),
+        ("ArgMax", 13, [np.zeros((2, 0), np.float32)], {"axis": 1}, "break.empty"),
+        ("GatherElements", 13, [F, np.zeros((3, 1), np.int64)], {"axis": 1}, "break.shapes"),
+        ("GatherElements", 13, [F, np.zeros((3,), np.int64)], {}, "break.concat-rank"),
+        ("ScatterElements", 18, [F, I32, F], {"reduction": "add"}, "break.mode"),
+        ("Concat", 13, [F, I32], {"axis": 0}, "break.mixed-dtypes"),
+        ("Pad", 13, [F, Fixed(np.ones((4,), np.int64)), np.array(0, np.int32)], {},
+         "break.mixed-dtypes"),
+        ("Pad", 19, [np.zeros((0, 2), np.float32), Fixed(np.ones((4,), np.int64))],
+         {"mode": "edge"}, "break.empty"),
+        ("Conv", 11, [np.zeros((1, 1, 4), np.int32)] * 2, {}, "break.dtype"),
+        ("DepthToSpace", 13, [np.zeros((1, 4, 2, 2), np.float32)],
+         {"blocksize": 2, "mode": "ABC"}, "break.mode"),
+        ("LpNormalization", 22, [F], {"p": 3}, "break.mode"),
+        ("OneHot", 11, [F, Fixed(np.array(3, np.int64)), F[0, :2]], {}, "break.dtype"),
     ],
 )
 def test_a_form_that_is_lacking_says_why(op, opset, inputs, attributes, message):
     found = reason(op, opset, inputs, **attributes)
-    assert found is not None and found.message == message
+    assert (found.message if found is not None else None) == message
+
+
+@pytest.mark.parametrize(
+    "op, opset, inputs, attributes, message",
+    [
+        ("MaxPool", 12, [np.zeros((1, 1, 2), np.float32)], {"kernel_shape": [3]}, "break.window"),
+        ("MaxPool", 12, [F], {"kernel_shape": [2]}, "break.rank"),
+        ("AveragePool", 11, [np.zeros((1, 1, 4), np.float32)], {}, "break.attribute-missing"),
+        ("BatchNormalization", 15, [F, *[F[0]] * 4], {"training_mode": 1}, "break.training"),
+        ("BatchNormalization", 6, [F, *[F[0]] * 4], {}, "break.training"),
+        ("Split", 13, [F, Fixed(np.array([1, 2], np.int64))], {"axis": 1}, "break.split"),
+        ("Pad", 13, [F, Fixed(np.ones((3,), np.int64))], {}, "break.pads"),
+        ("Pad", 13, [F, np.ones((4,), np.int64)], {}, "break.from-data"),
+        ("Tile", 1, [F, np.array(1, np.float32), np.array(1, np.float32)], {}, "break.opset"),
+        ("Slice", 13, [F, AXES, AXES], {}, "break.from-data"),
+        ("OneHot", 11, [I32, AXES, F[0, :2]], {}, "break.from-data"),
+        ("Trilu", 14, [F[0]], {}, "break.rank"),
+    ],
+)
+def test_a_form_that_has_no_type_says_why(op, opset, inputs, attributes, message):
+    with pytest.raises(Unsupported) as error:
+        reason(op, opset, inputs, **attributes)
+    assert error.value.message == message
+
+
+def test_the_place_of_the_maximum_is_left_to_the_library():
+    x = np.zeros((1, 1, 4), np.float32)
+    found = reason("MaxPool", 12, [x], outputs=2, kernel_shape=[2])
+    assert found is not None and found.message == "break.indices"
 
 
 def test_axes_that_come_from_data_have_no_type_and_no_ops():

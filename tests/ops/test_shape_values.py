@@ -286,7 +286,7 @@ def test_a_slice_of_a_symbolic_extent_rests_on_guards():
         (("y", "Unsqueeze x k", {}), {"k": i64(0, 0)}, "break.axis"),
         (("y", "Concat x x", {}), {}, "break.attribute-missing"),
         (("y", "Slice x from to axes by", {}),
-         {"from": i64(-1), "to": i64(0), "axes": i64(0), "by": i64(-1)}, "break.slice"),
+         {"from": i64(-1), "to": i64(0), "axes": i64(0), "by": i64(0)}, "break.slice"),
         (("y", "Range a b c", {}), {"a": ZERO, "b": ONE, "c": ZERO}, "break.range"),
         (("y", "Cast x", {"to": 99}), {}, "break.dtype"),
         (("y", "MatMul x k", {}), {"k": np.array(1, np.float32)}, "break.matmul-scalar"),
@@ -297,6 +297,44 @@ def test_forms_that_have_no_type_say_why(step, fixed, message):
     with pytest.raises(Unsupported) as error:
         chain([step], fixed, 13)
     assert error.value.message == message
+
+
+@pytest.mark.parametrize(
+    "op, bound, larger, smaller",
+    [("Max", 5, 9, 3), ("Min", 5, 4, 6)],
+)
+def test_a_clamped_size_lies_within_its_clamp(op, bound, larger, smaller):
+    """And a size that shrinks has reached it: max(5 - a, 0) is 0."""
+    steps: list[Step] = [
+        ("s", "Shape x", {}), ("a", "Gather s zero", {"axis": 0}), ("y", f"{op} a k", {}),
+        ("left", "Sub k a", {}), ("pad", "Max left zero", {}),
+    ]
+    if op == "Min":
+        steps = steps[:3]
+    module, context = chain(steps, {"zero": ZERO, "k": np.array(bound, np.int64)}, 13)
+    known = analyse(module, context.params)
+    assert [str(d) for d in known["y"].elements] == ["a"]
+    guards = known["y"].guards
+    if op == "Max":
+        assert known["pad"].elements == (dim(0),)
+        guards += known["pad"].guards
+    assert {g.reason for g in guards} == {"guard.clamp"}
+    assert all(g.holds({"a": larger}) for g in guards)
+    assert not any(g.holds({"a": smaller}) for g in guards)
+
+
+def test_a_bound_without_end_takes_all_of_a_symbolic_extent():
+    fixed = {"from": i64(1), "to": i64(10**9), "axes": i64(0)}
+    module, context = chain([("y", "Slice x from to axes", {})], fixed, 13)
+    walk = Walk(module, context.params, {v.name: v.type for v in module.graph.inputs})
+    for op in module.graph.ops[:-1]:
+        walk.visit(op)
+    view = walk.view(module.graph.ops[-1])
+    row = find("", "Slice")
+    assert row is not None
+    assert [str(d) for d in row.infer(view)[0].dims] == ["a-1", "b", "3"]
+    assert all(g.holds({"a": 7}) for g in view.guards)
+    assert not all(g.holds({"a": 10**9 + 1}) for g in view.guards)
 
 
 # ---- the table ---------------------------------------------------------------------------------

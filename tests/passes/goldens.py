@@ -51,7 +51,7 @@ def run_case(case: Case) -> tuple[str, Result, Pass]:
     before = parse_module(case.before)
     verify(before)
     p = parse_pass(case.text)
-    result = p.run(before, Context())
+    result = p.run(before, Context(target="cuda:ptx" if p.name == "map-gpu" else "cpu"))
     verify(result.module)
     assert fold(before, result.events) == result.module
     return print_module(result.module).strip(), result, p

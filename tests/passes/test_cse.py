@@ -52,7 +52,23 @@ def test_different_ops_stay(first, second):
         context,
     )
     after, events = run(Cse(), before, context)
-    assert after is before and not events
+    assert after is before and not any(e.edits for e in events)
+
+
+def test_ops_that_differ_in_attributes_alone_are_named() -> None:
+    context = Context()
+    before = module(
+        """(%x: f32[2,6]) -> (%a, %b, %c) {
+             %a = reduce.sum %x {axes=[0]} : f32[1,6]
+             %b = reduce.sum %x {axes=[1]} : f32[2,1]
+             %c = reduce.max %x {axes=[1]} : f32[2,1]
+           }""",
+        context,
+    )
+    after, (event,) = run(Cse(), before, context)
+    assert after is before and (event.where, event.message) == ("b", "cse.attributes")
+    told = dict(event.parameters)
+    assert (told["other"], told["differing"]) == ("a", "axes")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from compiler import messages as messages_of
+from compiler.errors import ForceError
 from compiler.fusion.decisions import REFUSED
 from compiler.fusion.facts import Facts, Role
 from compiler.ir.edits import fold
@@ -22,7 +24,7 @@ from compiler.passes.fuse import Fuse, split_pair
 from compiler.passes.lower_loops import LowerLoops
 from tests.fusion.graphs import modules
 
-RULES = {"R1", "R2", "R3", "R4", "R5", "R6", "gain", "forbid"}
+RULES = {"R1", "R2", "R3", "R4", "R5", "R6", "R7", "gain", "forbid"}
 
 
 class Copies:
@@ -196,20 +198,65 @@ def test_forced_and_forbidden_pairs_say_what_became_of_them() -> None:
     assert messages(Fuse(forbid=("T1+T2",))) == [
         ("forbid", "fuse.option.forbid", {"a": "T1", "b": "T2"})
     ]
-    unknown = {"option": "force", "pair": "T1+nobody"}
-    assert messages(Fuse(force=("T1+nobody",))) == [("force", "fuse.option.unknown", unknown)]
-    library = {"option": "forbid", "pair": "T1+m"}
-    assert messages(Fuse(forbid=("T1+m",))) == [("forbid", "fuse.option.unknown", library)]
+    assert messages(Fuse(force=("T2+m",))) == [
+        ("force", "fuse.option.refused", {"a": "T2", "b": "m", "rule": "R1"})
+    ]
+    assert messages(Fuse(forbid=("T1+m",))) == [
+        ("forbid", "fuse.option.forbid", {"a": "T1", "b": "m"})
+    ]
     done = fuse(parse_module(CHAIN), Fuse(by="origin", force=("T1+k",))).events
     assert [e.rule for e in done] == ["order", "force", "group", "group"]
+
+
+@pytest.mark.parametrize("option", ["force", "forbid"])
+@pytest.mark.parametrize("pair", ["T1+nobody", "T1", "T1+x", "+"])
+def test_a_pair_that_names_nothing_is_an_error(option: str, pair: str) -> None:
+    """`x` is an input: no step computes it."""
+    with pytest.raises(ForceError, match="T1, T2, T3, k, m") as caught:
+        fuse(parse_module(CHAIN), Fuse(**{option: (pair,)}))
+    assert caught.value.message == "fuse.unknown"
+    assert dict(caught.value.parameters) == {
+        "option": option, "pair": pair, "known": "T1, T2, T3, k, m"
+    }  # fmt: skip
+    for language in messages_of.LANGUAGES:
+        said = messages_of.say("fuse.unknown", caught.value.parameters, language)
+        assert f"{option}={pair}" in said and "{" not in said
+
+
+TIERS = {
+    "pointwise": ("a", "y", """%a = map.neg %x : f32[n,2,4,4] %y = map.abs %a : f32[n,2,4,4]"""),
+    "row-internal": ("a", "y", """%a = map.neg %x : f32[n,2,4,4]
+        %y = reduce.sum %a {axes=[3]} : f32[n,2,4,1]"""),
+    "prologue": ("a", "y", """%a = map.neg %x : f32[n,2,4,4]
+        %y = contract %a, %w {spec="ncyx,co->noyx"} : f32[n,3,4,4]"""),
+    "epilogue": ("a", "y", """%a = contract %x, %w {spec="ncyx,co->noyx"} : f32[n,3,4,4]
+        %y = map.neg %a : f32[n,3,4,4]"""),
+    "siblings": ("a", "y", """%a = map.neg %x : f32[n,2,4,4] %y = map.abs %x : f32[n,2,4,4]"""),
+}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_force_and_forbid_work_in_every_tier(tier: str) -> None:
+    a, b, body = TIERS[tier]
+    outputs = "%y, %a" if tier == "siblings" else "%y"
+    module = parse_module(f"""module @m dims(n) {{
+      graph (%x: f32[n,2,4,4], %w: f32[2,3]) -> ({outputs}) {{ {body} }}
+    }}""")
+    for options, rule, verdict in (
+        ({}, "gain", "merged"),
+        ({"by": "origin", "force": ("a+y",)}, "force", "merged"),
+        ({"forbid": ("y+a",)}, "forbid", "refused"),
+    ):
+        result = fuse(module, Fuse(**options))
+        (one,) = result.decisions
+        assert (one.a, one.b, one.tier, one.verdict, one.rule) == (a, b, tier, verdict, rule)
+        assert len(result.module.graph.ops) == (1 if verdict == "merged" else 2)
 
 
 def test_pairs_of_names_that_hold_a_plus() -> None:
     known = {"a", "a+b", "c"}
     assert split_pair("a+b+c", known) == ("a+b", "c")
     assert split_pair("a+c", known) == ("a", "c")
-    assert split_pair("a+x", known) is None
-    assert split_pair("a", known) is None
 
 
 def test_options_are_checked() -> None:

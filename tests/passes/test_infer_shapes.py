@@ -87,21 +87,21 @@ def test_stale_declarations_between_nodes_are_remarks() -> None:
 def test_onnx_infers_what_has_no_row_and_keeps_symbols() -> None:
     proto = model(
         [
-            node("Conv", ["x", "w"], ["a"]),
-            node("GlobalAveragePool", ["a"], ["b"]),
+            node("LpPool", ["x"], ["a"], kernel_shape=[3, 3]),
+            node("GlobalLpPool", ["a"], ["b"]),
             node("Tile", ["b", "twice"], ["c"]),
             node("Resize", ["x", "", "by"], ["d"]),
         ],
         [info("x", ["n", 3, 8, "width"])], ["c", "d"],
         {
-            "w": np.ones((5, 3, 3, 3), np.float32), "twice": np.array([1, 2, 1, 1]),
+            "twice": np.array([1, 2, 1, 1]),
             "by": np.array([1, 1, 2, 2], np.float32),
         },
     )  # fmt: skip
     result = inferred(proto)
     found = types(result)
-    assert found["a"] == "f32[n,5,6,a.3]"
-    assert found["b"] == "f32[n,5,1,1]" and found["c"].endswith(",10,1,1]")
+    assert found["a"] == "f32[n,3,6,a.3]"
+    assert found["b"] == "f32[n,3,1,1]" and found["c"] == "f32[n,6,1,1]"
     assert found["d"].startswith("f32[") and ",3,16," in found["d"]
     assert {"n", "width", "a.3"} <= {s.name for s in result.module.dims}
 
@@ -132,8 +132,8 @@ def test_a_name_found_to_be_a_dimension_stands_for_it() -> None:
 
 
 def test_pooling_with_ceil_mode_is_left_to_the_data() -> None:
-    pool = node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[3, 3], ceil_mode=1)
-    result = inferred(model([pool], [info("x", ["n", 1, 6, 5])], ["y"]))
+    pool = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1)
+    result = inferred(model([pool], [info("x", ["n", 1, "h", "w"])], ["y"]))
     assert types(result) == {"y": "f32[n,1,y.2,y.3]"}
 
 

@@ -34,7 +34,7 @@ def partitioned(proto: ModelProto, *force: str) -> Result:
 MIXED = model(
     [
         node("Relu", ["x"], ["a"]),
-        node("Sign", ["a"], ["b"], name="the sign"),
+        node("Sinh", ["a"], ["b"], name="the sine"),
         node("Exp", ["b"], ["y"]),
     ],
     [info("x", ["n"])], ["y"],
@@ -45,7 +45,7 @@ def test_a_break_tells_node_operator_and_reason() -> None:
     result = partitioned(MIXED)
     (event,) = result.events
     assert (event.rule, event.where, event.message) == ("break", "b", "break.operator")
-    assert dict(event.parameters) == {"node": "the sign", "op": "Sign", "reason": "break.operator"}
+    assert dict(event.parameters) == {"node": "the sine", "op": "Sinh", "reason": "break.operator"}
     assert [op.kind for op in result.module.graph.ops] == ["onnx.Relu", "extern", "onnx.Exp"]
 
 

@@ -79,6 +79,23 @@ def test_reshapes_in_a_row_join():
     np.testing.assert_array_equal(values(after, context, x=x)["c"], x.reshape(4, 3))
 
 
+def test_a_slice_that_is_whole_at_some_sizes_stays() -> None:
+    context = Context()
+    before = module(
+        """(%x: f32[8,4]) -> (%a, %b, %c) {
+             %a = slice %x {starts=[0, 0], steps=[1, 1]} : f32[s,4]
+             %b = slice %x {starts=[0, 0], steps=[1, 1]} : f32[7,4]
+             %c = slice %x {starts=[0, 0], steps=[1, 1]} : f32[8,4]
+           }""",
+        context, head="dims(s)",
+    )  # fmt: skip
+    after, events = run(RemoveNoops(), before, context)
+    assert after.graph.outputs == ("a", "b", "x")
+    assert [(e.where, e.message) for e in events] == [
+        ("a", "remove-noops.sizes"), ("c", "remove-noops.done"),
+    ]  # fmt: skip
+
+
 def test_readers_inside_a_group_are_renamed():
     context = Context()
     before = module(

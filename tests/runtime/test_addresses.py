@@ -85,7 +85,7 @@ def test_aligned_empty(shape: list[int], dtype: str, alignment: int) -> None:
     assert array.flags.c_contiguous
     assert array.flags.writeable
     array[...] = 1
-    gc.collect()
+    gc.collect(0)
     assert np.all(array == 1)
 
 

@@ -223,6 +223,15 @@ def test_libm_is_there() -> None:
     assert np.allclose(y, np.tanh(x), rtol=1e-6)
 
 
+def test_libm_is_there_for_the_first_engine_of_a_process() -> None:
+    done = run_python("""
+        import test_native as t
+        t.test_libm_is_there()
+        print("right")
+    """)
+    assert done.stdout == "right\n", done.stderr
+
+
 def test_every_allowed_symbol_can_be_resolved() -> None:
     native._initialise()
     missing = [name for name in ALLOWED_SYMBOLS - NEVER_TAKEN if not llvm.address_of_symbol(name)]

@@ -13,7 +13,7 @@ Teaches: a slow program that is obviously right is the yardstick for a fast one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from ..loops import (
     COMBINE,
     COMPARE,
     Acc,
+    Aligned,
+    Alloc,
+    Barrier,
     Binary,
     Cast,
     Const,
@@ -36,6 +39,7 @@ from ..loops import (
     Load,
     Ref,
     Select,
+    Shuffle,
     Stmt,
     Store,
     Unary,
@@ -134,9 +138,19 @@ def run_kernel(
             name: Counts(np.zeros(a.shape, np.bool_), np.zeros(a.shape, np.bool_))
             for name, a in arrays.items()
         }
+    if kernel.grid()[0]:
+        from .threads import run_threads
+
+        run_threads(kernel, sizes, arrays, counter, precision)
+        return
     run = _Tree(kernel, sizes, arrays, counter, precision).compile()
     with np.errstate(all="ignore"):
         run()
+
+
+def address_of(array: Array) -> int:
+    """Where an array starts in memory."""
+    return int(array.ctypes.data)
 
 
 Thunk = Callable[[], np.generic]
@@ -145,7 +159,8 @@ Action = Callable[[], None]
 
 @dataclass(frozen=True)
 class _Scope:
-    """Names that a statement sees: axes and extents; lets and accumulators with their types."""
+    """Names that a statement sees: what indices may use (axes, extents and lets of type i64); lets
+    and accumulators with their types."""
 
     axes: frozenset[str]
     values: Mapping[str, DType]
@@ -244,12 +259,18 @@ class _Tree:
             case Let():
                 value = self.typed(stmt.value, stmt.dtype, scope, f"let {stmt.name}")
                 scope = self.declare(scope, stmt.name, stmt.dtype)
-                name = stmt.name
+                name, axes = stmt.name, self.axes
 
                 def let() -> None:
                     values[name] = value()
 
-                return let, scope
+                def let_index() -> None:
+                    values[name] = value()
+                    axes[name] = int(values[name])  # pyright: ignore
+
+                if stmt.dtype is not DType.i64:
+                    return let, scope
+                return let_index, replace(scope, axes=scope.axes | {name})
             case Acc():
                 if stmt.init.dtype is not stmt.dtype:
                     raise self.error(f"acc {stmt.name} of {stmt.dtype.value} starts elsewhere")
@@ -275,11 +296,13 @@ class _Tree:
                 return update, scope
             case Store():
                 return self.store(stmt, scope), scope
+            case Alloc() | Shuffle() | Barrier():
+                raise self.error("threads exchange values, but there is no grid of them")
 
     def declare(
         self, scope: _Scope, name: str, dtype: DType, accumulator: bool = False
     ) -> _Scope:
-        if name in scope.values:
+        if name in scope.values or name in scope.axes:
             raise self.error(f"{name} is declared twice")
         accumulators = scope.accumulators | {name} if accumulator else scope.accumulators
         return _Scope(scope.axes, {**scope.values, name: dtype}, accumulators)
@@ -363,8 +386,15 @@ class _Tree:
                 if name not in scope.values:
                     raise self.error(f"no value {name} here")
                 return lambda: values[name], scope.values[name]
-            case Load(buffer, indices):
-                return self.load(buffer, indices, scope)
+            case Load(buffer, indices, guard, other):
+                load, dtype = self.load(buffer, indices, scope)
+                if guard is None or other is None:
+                    return load, dtype
+                condition = self.typed(guard, DType.bool, scope, "a guard")
+                if other.dtype is not dtype:
+                    raise self.error(f"a guarded load of {dtype.value} and {other.dtype.value}")
+                outside = self.scalar(other)
+                return lambda: load() if condition() else outside, dtype
             case Unary(function, x):
                 if function not in UNARY:
                     raise self.error(f"no function {function} of one operand")
@@ -390,6 +420,10 @@ class _Tree:
                 stored = storage(dtype, self.precision)
                 target = compute(dtype, self.precision)
                 return lambda: _element(cast(cast(a(), stored), target)), dtype
+            case Aligned(names):
+                addresses = [address_of(self.arrays[n]) for n in names]
+                aligned = np.bool_(all(a % 16 == 0 for a in addresses))
+                return lambda: aligned, DType.bool
 
     def load(
         self, buffer: str, indices: tuple[Dim, ...], scope: _Scope

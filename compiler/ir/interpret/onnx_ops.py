@@ -8,6 +8,11 @@
     Flatten, Reshape      of no elements: an extent that is asked for follows from those not copied
     Shape                 an `end` below minus the rank is clipped to 0
     Loop                  scalars that it collects become a vector; no condition means true
+    Optional              the value itself, not a list that holds it
+    Scan                  along any axis, backward too; at opset 8 with a batch axis
+    GatherElements        indices may reach less far than the data along every axis
+    GlobalAveragePool     of an empty batch is empty
+    GlobalMaxPool         over all axes behind the channels, not two axes counted from the rank
     DequantizeLinear      before opset 19 it is missing
 
 The evaluator finds a class by its name, for every opset; where the opsets differ, the class looks
@@ -266,21 +271,142 @@ class Loop(OpRun):
                 values.append(value)
             count += 1
         scans = [
-            np.stack(values) if values else self._empty(1 + len(state) + k)
+            np.stack(values) if values else _nothing(self.body, 1 + len(state) + k)
             for k, values in enumerate(collected)
         ]
         return (*state, *scans)
 
-    def _empty(self, index: int) -> Array:
-        """What a loop collects that never ran: extent 0 before the declared shape."""
-        type = self.body.output_types[index].tensor_type
-        shape = [d.dim_value for d in type.shape.dim]
-        dtype = helper.tensor_dtype_to_np_dtype(type.elem_type or 1)
-        return np.empty((0, *shape), dtype)
+
+def _nothing(body: Subgraph, index: int) -> Array:
+    """What a loop collects that never ran: extent 0 before the declared shape."""
+    type = body.output_types[index].tensor_type
+    shape = [d.dim_value for d in type.shape.dim]
+    dtype = helper.tensor_dtype_to_np_dtype(type.elem_type or 1)
+    return np.empty((0, *shape), dtype)
 
 
 def _truth(condition: Array) -> bool:
     return bool(np.asarray(condition).reshape(-1)[0])
+
+
+class Scan(OpRun):
+    """Scan 8 to 25: the body runs for every place along the scanned axes.
+
+    At opset 8 every value has a batch axis in front, and the first input may tell how far each
+    element of the batch is scanned; what is collected is filled up with zeros.
+    """
+
+    body: Subgraph
+
+    def need_context(self) -> bool:
+        """The body may read any value around it."""
+        return True
+
+    def _run(
+        self,
+        *values: Array | None,
+        context: Mapping[str, Array] | None = None,
+        attributes: Mapping[str, object] | None = None,
+        **others: object,
+    ) -> tuple[Array, ...]:
+        del others
+        around = context or {}
+        if _opset(self) >= 9:
+            return tuple(self._scan(cast(Sequence[Array], values), None, around, attributes))
+        lengths, batches = values[0], cast(Sequence[Array], values[1:])
+        rows = [
+            self._scan(
+                [x[k] for x in batches], None if lengths is None else int(lengths[k]), around,
+                attributes,
+            )
+            for k in range(batches[0].shape[0])
+        ]  # fmt: skip
+        return tuple(np.stack(row) for row in zip(*rows, strict=True))
+
+    def _scan(
+        self,
+        values: Sequence[Array],
+        length: int | None,
+        around: Mapping[str, Array],
+        attributes: Mapping[str, object] | None,
+    ) -> list[Array]:
+        """Final states, then what was collected; only the first `length` places are run."""
+        count = _given(self, "num_scan_inputs", 0)
+        state, scanned = list(values[:-count]), values[-count:]
+        axes = _listed(self, "scan_input_axes", count)
+        old = "directions" if _opset(self) < 9 else "scan_input_directions"
+        lines = [
+            np.flip(np.moveaxis(x, axis, 0)[:length], 0) if backward
+            else np.moveaxis(x, axis, 0)[:length]
+            for x, axis, backward in zip(
+                scanned, axes, _listed(self, old, count), strict=True
+            )
+        ]  # fmt: skip
+        outputs = len(self.body.output_names) - len(state)
+        collected: list[list[Array]] = [[] for _ in range(outputs)]
+        for elements in zip(*lines, strict=True):
+            given = zip(self.body.input_names, [*state, *elements], strict=True)
+            results = self.body.run(None, {**around, **dict(given)}, attributes=attributes)
+            state = results[: len(state)]
+            for kept, value in zip(collected, results[len(state) :], strict=True):
+                kept.append(value)
+        missing = 0 if length is None else scanned[0].shape[0] - len(lines[0])
+        scans: list[Array] = []
+        into = _listed(self, "scan_output_axes", outputs)
+        backward = _listed(self, "scan_output_directions", outputs)
+        for k, kept in enumerate(collected):
+            y = np.stack(kept) if kept else _nothing(self.body, len(state) + k)
+            y = np.flip(y, 0) if backward[k] else y
+            y = np.pad(y, [(0, missing), *[(0, 0)] * (y.ndim - 1)]) if missing else y
+            scans.append(np.moveaxis(y, 0, into[k]))
+        return [*state, *scans]
+
+
+def _listed(op: OpRun, name: str, count: int) -> list[int]:
+    """A list attribute of integers as the node has it; zeros where it is absent."""
+    for attribute in op.onnx_node.attribute:
+        if attribute.name == name:
+            return list(attribute.ints)
+    return [0] * count
+
+
+class Optional(OpRun):
+    """Optional 15: a value that may be absent is the value, or None.
+
+    `run` stands in the place of the evaluator's, which takes None for no result.
+    """
+
+    def _run(self, x: object = None) -> tuple[object, ...]:
+        return (x,)
+
+    def run(self, *values: object, **others: object) -> tuple[object, ...]:
+        del others
+        return self._run(*values)
+
+
+class GatherElements(OpRun):
+    """GatherElements 11, 13: y[i, j] = x[indices[i, j], j] for axis 0."""
+
+    def _run(self, x: Array, indices: Array, axis: int = 0) -> tuple[Array, ...]:
+        at = axis % x.ndim
+        corner = tuple(slice(None) if k == at else slice(n) for k, n in enumerate(indices.shape))
+        whole = indices.astype(np.int64)
+        return (np.take_along_axis(x[corner], np.where(whole < 0, whole + x.shape[at], whole), at),)
+
+
+class GlobalAveragePool(OpRun):
+    """GlobalAveragePool 1, 22: [N, C, …] to [N, C, 1, …]."""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        mean = wide(x).mean(axis=tuple(range(2, x.ndim)), keepdims=True)
+        return (mean.astype(x.dtype),)
+
+
+class GlobalMaxPool(OpRun):
+    """GlobalMaxPool 1, 22: [N, C, …] to [N, C, 1, …]."""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
 class DequantizeLinear(OpRun):
@@ -301,7 +427,7 @@ class DequantizeLinear(OpRun):
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Softmax, LogSoftmax, BatchNormalization, LayerNormalization, ReduceMean, Flatten, Reshape,
-    Shape, Loop,
+    Shape, Loop, Scan, Optional, GatherElements, GlobalAveragePool, GlobalMaxPool,
 )  # fmt: skip
 
 

@@ -181,6 +181,8 @@ class Interpreter:
             return _apply(op, inputs)
         if op.family == "reduce":
             return reduce(op.function, inputs[0], _ints(op, "axes"))
+        if op.family == "argreduce":
+            return argreduce(op.function, inputs[0], op.int("axis"), bool(op.int("last")))
         match op.kind:
             case "const":
                 value = _attribute(op, "value")
@@ -209,6 +211,25 @@ class Interpreter:
                 starts = [self.number(d) for d in _tuple(op, "starts")]
                 steps = [self.number(d) for d in _tuple(op, "steps")]
                 return slice_from(inputs[0], starts, steps, self.shape(op))
+            case "window":
+                before = [self.number(d) for d in _tuple(op, "before")]
+                return window(
+                    inputs[0], inputs[1], _ints(op, "axes"), _ints(op, "sizes"),
+                    _ints(op, "strides"), _ints(op, "dilations"), before, self.shape(op),
+                )  # fmt: skip
+            case "concat":
+                return contiguous(np.concatenate(inputs, axis=op.int("axis")))
+            case "pad":
+                before = [self.number(d) for d in _tuple(op, "before")]
+                return pad(inputs[0], inputs[1], before, self.shape(op))
+            case "reverse":
+                return contiguous(np.flip(inputs[0], _ints(op, "axes")))
+            case "gather":
+                return gather(inputs[0], inputs[1], op.int("axis"))
+            case "gather_elements":
+                return gather_elements(inputs[0], inputs[1], op.int("axis"))
+            case "scatter_elements":
+                return scatter_elements(inputs[0], inputs[1], inputs[2], op.int("axis"))
             case "contract" | "call.matmul":
                 return contract(op.str("spec"), *inputs)
             case "copy":
@@ -345,6 +366,100 @@ def slice_from(
             )
         at.append(slice(start, last + 1, step) if n else slice(0, 0))
     return contiguous(x[tuple(at)])
+
+
+def window(
+    x: Array,
+    value: Array,
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    shape: Sequence[int],
+) -> Array:
+    """`y[..., o, ..., k] = x[..., o*stride + k*dilation - before, ...]`, `value` outside of x."""
+    result = x
+    inside = np.ones((1,) * len(shape), np.bool_)
+    for k, a in enumerate(axes):
+        at = (
+            np.arange(shape[a])[:, None] * strides[k]
+            + np.arange(sizes[k]) * dilations[k]
+            - before[k]
+        )
+        fits = (0 <= at) & (at < x.shape[a])
+        place = [1] * len(shape)
+        place[a], place[x.ndim + k] = fits.shape
+        inside = inside & fits.reshape(place)
+        if x.shape[a]:
+            result = np.moveaxis(result.take(np.where(fits, at, 0), axis=a), a + 1, -1)
+        else:
+            place = [*result.shape[:a], at.shape[0], *result.shape[a + 1 :], at.shape[1]]
+            result = np.zeros(place, x.dtype)
+    return contiguous(np.where(inside, result, value).astype(x.dtype, copy=False))
+
+
+def argreduce(function: str, x: Array, axis: int, last: bool) -> Array:
+    """Where along `axis` the largest (smallest) element stands, the first or the last of several.
+
+    NaN beats every number. Over nothing: the greatest int64, with `last` the least.
+    """
+    n = x.shape[axis]
+    best = reduce(function, x, (axis,))
+    here = np.equal(x, best)
+    if x.dtype.kind == "f":
+        here = here | np.isnan(x)
+    place = iota(x.shape, axis, np.dtype(np.int64))
+    outside = np.int64(-1 if last else n)
+    return reduce("max" if last else "min", np.where(here, place, outside), (axis,))
+
+
+def pad(x: Array, value: Array, before: Sequence[int], shape: tuple[int, ...]) -> Array:
+    """`value` everywhere but in the box of x's shape that starts at `before`."""
+    out = np.full(shape, value, x.dtype)
+    out[tuple(slice(b, b + n) for b, n in zip(before, x.shape, strict=True))] = x
+    return out
+
+
+def places(indices: Array, extent: int) -> npt.NDArray[np.int64]:
+    """Indices as places in [0, extent): negative ones count from the end, the rest is clamped."""
+    at = indices.astype(np.int64)
+    return np.maximum(np.minimum(np.where(at < 0, at + extent, at), extent - 1), 0)
+
+
+def gather(x: Array, indices: Array, axis: int) -> Array:
+    """`x[…, indices, …]` along `axis`. From an empty axis: zeros."""
+    if not x.shape[axis]:
+        return np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+    return contiguous(np.take(x, places(indices, x.shape[axis]), axis))
+
+
+def gather_elements(x: Array, indices: Array, axis: int) -> Array:
+    """`out[i, j] = x[indices[i, j], j]` for axis 0. From an empty axis: zeros."""
+    if not x.shape[axis]:
+        return np.zeros(indices.shape, x.dtype)
+    return contiguous(x[_grid(indices, x.shape[axis], axis)])
+
+
+def scatter_elements(x: Array, indices: Array, updates: Array, axis: int) -> Array:
+    """A copy of x with `out[indices[i, j], j] = updates[i, j]` for axis 0; of several updates of
+    one element the last along `axis` stays. An empty x stays empty."""
+    out = x.copy()
+    if x.shape[axis]:
+        for k in range(indices.shape[axis]):
+            one = (*[slice(None)] * axis, slice(k, k + 1))
+            out[_grid(indices[one], x.shape[axis], axis)] = updates[one]
+    return out
+
+
+def _grid(indices: Array, extent: int, axis: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """The own index along every axis but `axis`, there the given ones."""
+    rank = len(indices.shape)
+    at: list[npt.NDArray[np.int64]] = []
+    for k, n in enumerate(indices.shape):
+        own = np.arange(n, dtype=np.int64).reshape([n if j == k else 1 for j in range(rank)])
+        at.append(places(indices, extent) if k == axis else own)
+    return tuple(at)
 
 
 def contract(spec: str, x: Array, y: Array) -> Array:
