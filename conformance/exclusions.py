@@ -48,6 +48,12 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "draws random numbers: the expected ones come from another generator; type and shape agree",
     ),
     Exclusion(
+        r"node/test_attention_4d_causal_fp16_expanded",
+        r"Wrong: output 0: values differ: Mismatched elements: 2 / 192 ",
+        "a float16 softmax is rounded once here, but at each of its steps in the expected values: "
+        "2 of 192 elements are a unit in the last place off",
+    ),
+    Exclusion(
         r"simple/test_gradient_of_.*",
         r"UnsupportedOperator: .*ai\.onnx\.preview\.training:Gradient",
         "Gradient: onnx's reference evaluator has no implementation, nor has the compiler",
