@@ -458,3 +458,15 @@ def test_150_inputs_added_up() -> None:
     source = model(nodes, [info(n, ["n"]) for n in names], ["s", "a149"])
     whole = check(source, {n: floats(3, seed=k) for k, n in enumerate(names)})
     assert all(len(k.args) <= 16 for k in whole.module.kernels)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, -(10**8)), (10**8, -(10**8)), (10**8, 0)])
+def test_a_backward_slice_far_beyond_the_ends_takes_what_is_there(start: int, end: int) -> None:
+    bounds = {name: np.array([value], np.int64)
+              for name, value in (("s", start), ("e", end), ("a", 0), ("k", -1))}  # fmt: skip
+    nodes = [node("Slice", ["x", "s", "e", "a", "k"], ["y"])]
+    proto = model(nodes, [info("x", ["n", 3])], ["y"], bounds)
+    engine = compiler.compile(model_of(proto)).engine
+    for n in (1, 5):
+        x = floats(n, 3)
+        assert np.array_equal(engine.run({"x": x})["y"], x[start:end:-1])

@@ -231,6 +231,10 @@ def _backward(v: NodeView, bound: Dim, extent: Dim, end: bool) -> Dim:
         return last
     if number is not None and number <= -(2**31 - 1):
         return dim(-1)
+    if number is not None and abs(number) >= ENDLESS:
+        far, most = (last, number + 1) if number > 0 else (dim(-1), -number - 1)
+        v.guards.append(Guard(extent, "<=", dim(most), v.position, "guard.slice"))
+        return far
     at = extent + number if number is not None and number < 0 else bound
     if not nonnegative(at + 1):
         v.guards.append(Guard(ZERO, "<=", at + 1, v.position, "guard.slice"))
