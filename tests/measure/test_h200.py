@@ -120,3 +120,22 @@ def test_the_references_are_those_of_float64() -> None:
     np.testing.assert_allclose(
         cuda_h200.softmax_of({"x": x})[0], np.exp([-3.0, -2.0, 0.0]) / total
     )
+
+
+def test_the_docs_tell_what_was_recorded() -> None:
+    root = Path(__file__).parents[2]
+    recorded = root / "benchmarks" / "recorded" / "h200-2026-12-02.json"
+    cases = json.loads(recorded.read_text("utf-8"))["cases"]
+
+    def columns(row: dict[str, Any]) -> list[str]:
+        counted = (row["hbm"]["read"] + row["hbm"]["written"]) / row["floor"]
+        return [f"{row['ms']:.3f} ms", f"{row['share']:.2f}", f"{counted:.3f}"]
+
+    lines: list[list[str]] = []
+    for case in cases:
+        rows = {row["variant"]: row for row in case["rows"]}
+        size = f"{case['sizes']['rows']} x {case['sizes']['cols']}"
+        lines.append([size, *columns(rows[cuda_h200.RULE]), *columns(rows[cuda_h200.OP_BY_OP])])
+    text = (root / "docs" / "benchmarks.md").read_text("utf-8").partition("## On a GPU")[2]
+    table = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    assert [row[1:] for row in table[2:]] == lines
