@@ -25,9 +25,9 @@ from benchmarks.cold_start import KINDS, Cold, cold_starts
 from benchmarks.compile_time import Compiled, compile_times, exponent
 from benchmarks.conditions import TWO, conditions, on_two_cpus
 from benchmarks.race import Call, Race, race, turns
-from compiler.measure.conditions import available_threads
 from compiler.measure.copies import copies
 from compiler.measure.timing import Latency
+from compiler.runtime.engine import available_threads
 from sample_models import FOLDER, Sample, catalogue, sample
 
 BATCHES = (1, 32)

@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.conditions import first_line
 from compiler.ir.plan import CallStep
 
 Arrays = Mapping[str, np.ndarray]
@@ -277,7 +278,8 @@ def build(folder: Path, cases: Sequence[Case] = CASES, samples: Sequence[str] = 
             })  # fmt: skip
             print(f"{case.name}, {label}: {seconds:.1f} s", file=sys.stderr)
     found = [build_sample(folder, name) for name in samples or sample_names()]
-    about = {"commit": commit(), "built": now(), "python": platform.python_version()}
+    commit = first_line("git", "rev-parse", "HEAD")
+    about = {"commit": commit, "built": now(), "python": platform.python_version()}
     seconds = round(time.perf_counter() - start, 1)
     whole = {"engines": index, "samples": found, "about": about, "seconds": seconds}
     (folder / "index.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
@@ -341,11 +343,6 @@ def pipeline(options: str) -> str:
 
 def without(sizes: Mapping[str, int], pin: Mapping[str, int]) -> dict[str, int]:
     return {n: v for n, v in sizes.items() if n not in pin}
-
-
-def commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
-    return found.stdout.strip()
 
 
 def now() -> str:

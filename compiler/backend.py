@@ -64,7 +64,7 @@ class CompilerBackend(Backend):
         if not cls.supports_device(device):
             return False
         try:
-            trace_model(model.SerializeToString(), until="fold-constants")
+            trace_model(model, until="fold-constants")
         except CompilerError:
             return False
         return True
@@ -78,10 +78,12 @@ class CompilerBackend(Backend):
         options = _known_options(kwargs, OPTIONS)
         return CompilerRep(
             compile(
-                model.SerializeToString(), target=_target(device),
-                numerics=options.get("numerics", "default"), pipeline=options.get("pipeline"),
+                model,
+                target=_target(device),
+                numerics=options.get("numerics", "default"),
+                pipeline=options.get("pipeline"),
             )
-        )  # fmt: skip
+        )
 
     @classmethod
     def run_model(

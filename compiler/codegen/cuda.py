@@ -49,8 +49,9 @@ from compiler.ir.loops import (
     Update,
     children,
     map_expr,
-    walk_statements,
+    names_of,
 )
+from compiler.ir.names import fresh_word
 from compiler.ir.types import DType
 
 __all__ = ["MOST_BLOCKS_Y", "emit_cuda_kernel"]
@@ -76,7 +77,7 @@ class _CudaEmitter(Emitter):
         """Lets that are four values."""
         self.local: dict[str, tuple[Dim, ...]] = {}
         self.shared: dict[str, tuple[Dim, ...]] = {}
-        self.taken = names_in(kernel)
+        self.taken = names_of(kernel)
         self.registers: dict[tuple[str, *tuple[int | None, ...]], str] = {}
 
     # ---- places
@@ -101,10 +102,7 @@ class _CudaEmitter(Emitter):
             return buffer
         found = self.registers.get((buffer, *fixed))
         if found is None:
-            found = "_".join([buffer, *(str(k) for k in fixed)])
-            while found in self.taken:
-                found += "_"
-            self.taken.add(found)
+            found = fresh_word("_".join([buffer, *(str(k) for k in fixed)]), self.taken)
             self.registers[buffer, *fixed] = found
         return found
 
@@ -334,20 +332,6 @@ class _CudaEmitter(Emitter):
             axis = blocks[0].axis
             self.line(2, f"{axis} = {axis} + blocks_y()")
         return Emitted("\n".join(self.lines) + "\n", tuple(self.map))
-
-
-def names_in(kernel: Kernel) -> set[str]:
-    """Every name of a kernel that becomes a variable of its source."""
-    found = {*(a.name for a in kernel.args), *kernel.extents}
-    for stmt in walk_statements(kernel.body):
-        match stmt:
-            case For():
-                found.add(stmt.axis)
-            case Let() | Acc() | Alloc():
-                found.add(stmt.name)
-            case _:
-                pass
-    return found
 
 
 def counts(value: Dim) -> bool:

@@ -411,6 +411,17 @@ def walk_statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from walk_statements(stmt.body)
 
 
+def names_of(kernel: Kernel) -> set[str]:
+    """Every name that a kernel uses: arguments, extents, axes, variables, memory of its own."""
+    found = {*(a.name for a in kernel.args), *kernel.extents}
+    for stmt in walk_statements(kernel.body):
+        if isinstance(stmt, For):
+            found.add(stmt.axis)
+        elif isinstance(stmt, Let | Acc | Alloc):
+            found.add(stmt.name)
+    return found
+
+
 def map_statements(
     body: tuple[Stmt, ...],
     expr: Callable[[Expr], Expr],

@@ -1,4 +1,5 @@
-"""Fresh names: values made by decomposing `%y` are `%y.1, %y.2, …`, never reused in a trace."""
+"""Fresh names: values made by decomposing `%y` are `%y.1, %y.2, …`, never reused in a trace; words
+of a kernel are `y, y_2, y_3, …`."""
 
 from __future__ import annotations
 
@@ -24,3 +25,13 @@ class Names:
         name = f"{base}.{k}"
         self._taken.add(name)
         return name
+
+
+def fresh_word(word: str, taken: set[str]) -> str:
+    """`word`, or `word_2`, …: a name not in `taken`, which it joins."""
+    chosen, k = word, 1
+    while chosen in taken:
+        k += 1
+        chosen = f"{word}_{k}"
+    taken.add(chosen)
+    return chosen

@@ -60,6 +60,7 @@ from compiler.ir.loops import (
     expressions,
     map_expr,
     map_statements,
+    names_of,
     walk_expr,
     walk_statements,
 )
@@ -162,12 +163,7 @@ class _Schedule:
         self.shapes = {a.name: a.type.dims for a in kernel.args}
         self.elements = {a.name: a.type.element for a in kernel.args}
         self.modes = {a.name: a.mode for a in kernel.args}
-        self.taken = set(RESERVED) | set(kernel.extents) | set(self.shapes)
-        for stmt in walk_statements(kernel.body):
-            if isinstance(stmt, Let | Acc):
-                self.taken.add(stmt.name)
-            elif isinstance(stmt, For):
-                self.taken.add(stmt.axis)
+        self.taken = names_of(kernel) | RESERVED
 
     def name(self, word: str) -> str:
         return identifier(word, self.taken, "g")

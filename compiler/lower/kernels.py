@@ -58,6 +58,7 @@ from compiler.ir.loops import (
     walk_expr,
     within,
 )
+from compiler.ir.names import fresh_word
 from compiler.ir.types import Attr, DType, Scalar, TensorType, attrs
 
 UNIT = ONE
@@ -90,12 +91,7 @@ def identifier(name: str, taken: set[str], fallback: str) -> str:
     word = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
     if not word or not plain_word(word) or word[0] == "_":
         word = fallback + word.strip("_")
-    chosen, k = word, 1
-    while chosen in taken:
-        k += 1
-        chosen = f"{word}_{k}"
-    taken.add(chosen)
-    return chosen
+    return fresh_word(word, taken)
 
 
 RESERVED = frozenset(

@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from compiler.ir.machine import TEST_MACHINE, MachineProfile
-from compiler.measure.conditions import available_threads, cpu_name
+from compiler.measure.conditions import cpu_name
 from compiler.measure.copies import copies
 from compiler.runtime.addresses import address_of
+from compiler.runtime.engine import available_threads
 from compiler.runtime.native import RUNNER_SYMBOL, NativeCode, assemble, runner_object
 
 FILE = "machine.json"

@@ -434,9 +434,7 @@ def _time(
 ) -> tuple[dict[str, Latency], dict[str, float]]:
     """Latency of every variant, and bytes a second of every copy, all in one run."""
     threads = built[FUSED].engine.threads
-    floor = total_floor(step_bytes(built[FUSED].module), sizes)
-    low, high = COPY_BYTES
-    made = copies(min(high, max(low, (floor or 0) // 2)), threads)
+    made = copies(_copied(built[FUSED], sizes), threads)
     calls: dict[str, Callable[[], object]] = {
         name: b.engine.bind(arrays) for name, b in built.items()
     }
@@ -461,6 +459,13 @@ def _time(
     return {name: t for name, t in taken.items() if not name.startswith("copy: ")}, best
 
 
+def _copied(fused: Built, sizes: Mapping[str, int]) -> int:
+    """Bytes of a copy that moves about as much as the fused model, within `COPY_BYTES`."""
+    low, high = COPY_BYTES
+    floor = total_floor(step_bytes(untiled(fused)), sizes) or 0
+    return min(high, max(low, floor // 2))
+
+
 def _time_on_gpu(
     bench: gpu.Bench,
     fused: Built,
@@ -474,10 +479,8 @@ def _time_on_gpu(
     """As `_time`: the variants and the copy by the GPU's events, the reference by the CPU's
     clock."""
     budget = SECONDS if seconds is None else seconds
-    low, high = COPY_BYTES
-    floor = total_floor(step_bytes(untiled(fused)), sizes) or 0
     times, speed = bench.time(
-        min(high, max(low, floor // 2)), repetitions, budget, MOST, check,
+        _copied(fused, sizes), repetitions, budget, MOST, check,
         _now_and_then(lambda done, of: tell("measure", done, of)),
     )  # fmt: skip
     if oracle.call is not None:

@@ -68,19 +68,13 @@ def interleave(
     warmups: int = 3,
     seconds: float = math.inf,
     slow: Mapping[str, int] | None = None,
-    lead: int = 0,
-    take: int = 1,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> dict[str, Latency]:
     """Time each variant in `repetitions` turns, one round after the other, each round in an order
     of its own. `slow` gives variants that are timed fewer times. Stops after `seconds` once every
-    variant has been timed three times (or as often as it may be).
-
-    Worker threads of one library may go on spinning after its call and take the cores from the
-    next: `lead` untimed calls at the start of a turn outlast them, then `take` calls in a row are
-    timed."""
+    variant has been timed three times (or as often as it may be)."""
     limits = {name: min(repetitions, (slow or {}).get(name, repetitions)) for name in variants}
     for name, call in variants.items():
         for _ in range(min(warmups, limits[name])):
@@ -94,12 +88,9 @@ def interleave(
         shuffle.shuffle(order)
         for name in order:
             call = variants[name]
-            for _ in range(lead):
-                call()
-            for _ in range(take):
-                start = time.perf_counter()
-                call()
-                taken[name].append(time.perf_counter() - start)
+            start = time.perf_counter()
+            call()
+            taken[name].append(time.perf_counter() - start)
         check()
         progress(k + 1, repetitions)
         if k >= 2 and time.perf_counter() - begin > seconds:

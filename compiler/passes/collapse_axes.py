@@ -30,13 +30,13 @@ from compiler.ir.loops import (
     Store,
     expressions,
     map_statements,
+    names_of,
     walk_expr,
     walk_statements,
 )
 from compiler.ir.module import Module
 from compiler.ir.types import KernelRef, attrs
 from compiler.passes.base import Context, Pass, Result
-from compiler.passes.kernel_pass import names_of
 
 KINDS = {("par", "par"): "par", ("par", "vec"): "par", ("red", "red"): "red",
          ("seq", "seq"): "seq", ("seq", "vec"): "vec"}  # fmt: skip

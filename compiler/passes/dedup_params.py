@@ -18,7 +18,7 @@ from compiler.ir.dims import ONE, Dim
 from compiler.ir.edits import Event, Ops, Params, apply, parameters
 from compiler.ir.graph import Graph, Op, Param
 from compiler.ir.module import Module
-from compiler.ir.params import ParamStore
+from compiler.ir.params import ParamStore, digest_of
 from compiler.ir.types import Attr, DType, ParamRef, TensorType
 
 from .base import Context, Pass, Result
@@ -80,8 +80,8 @@ class _Shapes:
         return found
 
     def _same(self, p: Param, q: Param) -> bool:
-        a, b = self._store.get(p.digest), self._store.get(q.digest)
-        return a.tobytes() == b.tobytes()
+        a, b = (digest_of(self._store.get(x.digest).reshape(-1)) for x in (p, q))
+        return a == b
 
 
 def shape_of(p: Param) -> str:

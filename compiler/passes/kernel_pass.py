@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compiler.ir.edits import Event, KernelEdit, Parameters, apply
-from compiler.ir.loops import Acc, For, Kernel, Let, walk_statements
+from compiler.ir.loops import Kernel
 from compiler.ir.module import Module
 from compiler.passes.base import Context, Pass, Refusal, Result
 
@@ -53,20 +53,3 @@ class KernelPass(Pass):
     ) -> Iterable[KernelRewrite | Refusal]:
         """What to do with one kernel: at most one rewrite, and refusals worth telling."""
         raise NotImplementedError(self.name)
-
-
-def names_of(kernel: Kernel) -> set[str]:
-    """Every name that a kernel uses: arguments, extents, axes, variables."""
-    taken = {s.name for s in walk_statements(kernel.body) if isinstance(s, Let | Acc)}
-    taken |= {a.name for a in kernel.args} | set(kernel.extents)
-    return taken | {s.axis for s in walk_statements(kernel.body) if isinstance(s, For)}
-
-
-def fresh(word: str, taken: set[str]) -> str:
-    """`word`, or `word_2`, …: a name not in `taken`, which it joins."""
-    chosen, k = word, 1
-    while chosen in taken:
-        k += 1
-        chosen = f"{word}_{k}"
-    taken.add(chosen)
-    return chosen

@@ -30,12 +30,14 @@ from compiler.ir.loops import (
     Store,
     expressions,
     map_statements,
+    names_of,
     walk_expr,
     walk_statements,
 )
+from compiler.ir.names import fresh_word
 from compiler.ir.types import DType, TensorType
 from compiler.passes.base import Context, Refusal
-from compiler.passes.kernel_pass import KernelPass, KernelRewrite, fresh, names_of
+from compiler.passes.kernel_pass import KernelPass, KernelRewrite
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def row_axis(kernel: Kernel, arg: Arg) -> For | None:
 
 def stream(kernel: Kernel, arg: Arg, loop: For) -> Kernel:
     """The kernel that builds rows of `arg` in scratch and streams them when they are complete."""
-    row = fresh(f"{arg.name}_row", names_of(kernel))
+    row = fresh_word(f"{arg.name}_row", names_of(kernel))
     place = next(
         s.indices
         for s in walk_statements(kernel.body)

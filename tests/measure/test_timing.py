@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from compiler.measure.accuracy import compare, compare_all
-from compiler.measure.conditions import Conditions, available_threads, cpu_name
+from compiler.measure.conditions import Conditions, cpu_name
 from compiler.measure.copies import BLOCK, copies
 from compiler.measure.timing import Latency, interleave, percentile
+from compiler.runtime.engine import available_threads
 
 f32 = np.float32
 
