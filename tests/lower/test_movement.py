@@ -203,11 +203,11 @@ def test_scatter_elements(axis: int) -> None:
 
 
 def test_scatter_elements_reads_no_index_beyond_the_last() -> None:
-    """Indices of one row and one column: the interpreter stops at a read outside an array."""
-    k, u = np.array([[-1]]), np.array([[7]], np.float32)
+    """Indices of fewer rows than the data: the interpreter stops at a read outside an array."""
+    k, u = np.array([[-1], [0]]), np.array([[7], [8]], np.float32)
     found = evaluate("%y = scatter_elements %x, %k, %u {axis=1} : f32[3,4]", x=X, k=k, u=u)
     wanted = X.copy()
-    wanted[0, -1] = 7
+    wanted[0, -1], wanted[1, 0] = 7, 8
     np.testing.assert_array_equal(found, wanted)
 
 
