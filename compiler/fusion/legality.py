@@ -189,7 +189,6 @@ def _loops(
     facts: Facts, members: Sequence[int], reduces: list[int], results: tuple[str, ...]
 ) -> Form | Failure:
     """A pointwise or a row group."""
-    ops = facts.ops
     frame = _frame(facts, members, reduces, results)
     if isinstance(frame, Failure):
         return frame

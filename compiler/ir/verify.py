@@ -4,8 +4,8 @@
                 from its operands, and kernels, plan and sources fit the graph and each other
 
 Two dimensions count as equal when their canonical forms are equal, or when the module's guards
-say so: `s == t` makes s and t one, and `a == b` makes every multiple of a - b zero, and every sum of
-such multiples.
+say so: `s == t` makes s and t one, and `a == b` makes every multiple of a - b zero, and every sum
+of such multiples.
 
 Teaches: a pass may assume what the verifier checked before it, and must leave it true.
 """
