@@ -163,6 +163,10 @@ def analyse(
     """R3 to R6 for a set of ops (ascending positions of compute ops and absorbed unit views)."""
     inside = frozenset(members)
     ops = facts.ops
+    for i in members:
+        if ops[i].family == "scatter_elements" and len(members) > 1:
+            other = next(j for j in members if j != i)
+            return fail("R5", "fuse.R5.scatter", value=ops[i].key, other=ops[other].key)
     results = tuple(ops[i].key for i in members if facts.visible(ops[i].key, inside))
     reduces = [i for i in members if is_reduction(ops[i])]
     anchors = [i for i in members if facts.anchor[i]]
@@ -185,11 +189,6 @@ def _loops(
     facts: Facts, members: Sequence[int], reduces: list[int], results: tuple[str, ...]
 ) -> Form | Failure:
     """A pointwise or a row group."""
-    ops = facts.ops
-    for i in members:
-        if ops[i].family == "scatter_elements" and len(members) > 1:
-            other = next(j for j in members if j != i)
-            return fail("R5", "fuse.R5.scatter", value=ops[i].key, other=ops[other].key)
     frame = _frame(facts, members, reduces, results)
     if isinstance(frame, Failure):
         return frame

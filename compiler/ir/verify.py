@@ -4,7 +4,8 @@
                 from its operands, and kernels, plan and sources fit the graph and each other
 
 Two dimensions count as equal when their canonical forms are equal, or when the module's guards
-say so: `s == t` makes s and t one, and `a == b` makes every multiple of a - b zero.
+say so: `s == t` makes s and t one, and `a == b` makes every multiple of a - b zero, and every sum
+of such multiples.
 
 Teaches: a pass may assume what the verifier checked before it, and must leave it true.
 """
@@ -109,7 +110,7 @@ class Equalities:
         if a is b or a == b:
             return True
         rest = self.normal(a) - self.normal(b)
-        return not rest.terms or any(_multiple(rest, zero) for zero in self._zeros)
+        return any(_vanishes(rest, [z]) for z in self._zeros) or _vanishes(rest, self._zeros)
 
     def at_most(self, a: Dim, b: Dim) -> bool:
         """Whether `a <= b` is provable, or follows from the guards (sound, not complete)."""
@@ -122,12 +123,24 @@ class Equalities:
         return len(a) == len(b) and all(self.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _multiple(value: Dim, of: Dim) -> bool:
-    """Whether `value` is one term times `of`, found from the leading terms."""
-    if not of.terms:
-        return False
-    factor = Dim(value.terms[:1]).exact_div(Dim(of.terms[:1]))
-    return factor is not None and factor * of == value
+def _vanishes(value: Dim, zeros: Sequence[Dim]) -> bool:
+    """Whether `value` is a sum of multiples of `zeros`, found by division with remainder:
+
+        v = q1*z1 + q2*z2 + ...
+
+    The leading term of what is left is taken away with a multiple of the first z whose leading term
+    divides it. Terms are sorted by a monomial order, so the next leading term is a smaller one.
+    """
+    while value.terms:
+        lead = Dim(value.terms[:1])
+        for zero in zeros:
+            factor = lead.exact_div(Dim(zero.terms[:1]))
+            if factor is not None:
+                value = value - factor * zero
+                break
+        else:
+            return False
+    return True
 
 
 # ---- the rows ----------------------------------------------------------------------------------

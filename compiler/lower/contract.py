@@ -298,12 +298,23 @@ class Contraction(Group):
 
     def place(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         """Where a value that fills the domain stands, which may join axes of the contraction."""
-        own = self.lead.type.dims
-        joined = merged_axes(own, tuple(shape))
-        if joined is None and len(squeeze(own)) != len(squeeze(tuple(shape))):
+        solid = len(squeeze(tuple(shape)))
+        joined = next((axes for axes in self._ways() if len(axes) == solid), None)
+        if joined is None:
             raise ValueError(f"@{self.name}: a value of {len(shape)} axes has no place here")
-        along = iter(joined or [(k,) for k, d in enumerate(own) if d != ONE])
+        along = iter(joined)
         return tuple(ZERO if d == ONE else self._joined(next(along)) for d in shape)
+
+    def _ways(self) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """For every way in which the result stands in the domain, as it is made or with axes
+        joined, the axes of the contraction that each axis longer than 1 holds. A value that fills
+        the domain has as many axes as one of them; how long they are may be known by a guard."""
+        own = self.lead.type.dims
+        for op in self.region.ops:
+            if op is self.lead or (op.kind == "reshape" and op.operands[0] == self.lead.key):
+                axes = merged_axes(own, op.type.dims)
+                if axes is not None:
+                    yield axes
 
     def _joined(self, axes: Sequence[int]) -> Dim:
         """The row-major position along some axes of the result."""

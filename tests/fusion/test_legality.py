@@ -199,6 +199,23 @@ def test_r5_a_scatter_keeps_to_itself() -> None:
     assert (rule, message) == ("R5", "fuse.R5.scatter") and values["value"] == "s"
 
 
+CONTRACT = "%w = reshape %b : f32[c,1] %m = contract %x, %w {spec=\"ij,jk->ik\"} : f32[r,1] "
+POOL = """%o = const {value=0.0} : f32[]
+  %i = window %x, %o {after=[0], axes=[1], before=[0], dilations=[1], sizes=[2], strides=[1]}
+    : f32[r,c-1,2]
+  %m = reduce.sum %i {axes=[2]} : f32[r,c-1,1] """
+
+
+@pytest.mark.parametrize(
+    ("before", "shape"), [(CONTRACT, "[r,1]"), (POOL, "[r,c-1,1]")], ids=["contract", "window"]
+)
+def test_r5_a_scatter_follows_no_contraction_and_no_window(before: str, shape: str) -> None:
+    body = f"""{before} %k = iota {{axis=0}} : i64{shape}
+      %s = scatter_elements %m, %k, %m {{axis=0}} : f32{shape}"""
+    rule, message, values = refused(body, "%s")
+    assert (rule, message) == ("R5", "fuse.R5.scatter") and values["value"] == "s"
+
+
 @pytest.mark.parametrize("axes", ["0", "0, 1"])
 def test_r5_a_reduction_over_leading_or_all_axes_keeps_to_itself(axes: str) -> None:
     row = "[1,c]" if axes == "0" else "[1,1]"

@@ -358,6 +358,11 @@ def test_guards_make_dimensions_equal():
     assert given_that((s * t, dim(64))).equal(s * t * u, 64 * u)
     assert not given_that((s * t, dim(64))).equal(s, t)
     assert given_that((s, 2 * s)).equal(s * t, dim(0))
+    third = (s + 2) // 3
+    assert given_that((third, dim(1))).equal((t - 5) * third, t - 5)
+    assert given_that((dim(2), third)).equal((t - u) * third * third, 4 * t - 4 * u)
+    assert not given_that((third, dim(1))).equal((t - 5) * third, t - 4)
+    assert given_that((s * t, dim(6)), (third, dim(1))).equal(s * t * u * third + s * t, 6 * u + 6)
     other = Equalities([Guard(s, "<=", t, (), ""), Guard(s, "!=", t, (), "")])
     assert not other.equal(s, t)
 

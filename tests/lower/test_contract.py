@@ -262,6 +262,24 @@ def test_two_readers_of_one_window_both_absorb_it() -> None:
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)
 
 
+def test_axes_that_are_as_long_as_a_guard_says() -> None:
+    """The groups and the outputs in them are one axis, and a slice takes all of another."""
+    text = """module @grouped dims(n, t, b) guards(b == 2 @n1) {
+      graph (%x: f32[n,3,1,t,b], %w: f32[3,2,1]) -> (%y) {
+        %c = contract %x, %w {spec="ngcyx,goc->ngoyx"} : f32[n,3,2,t,b]
+        %j = reshape %c : f32[n,6,t,b]
+        %y = slice %j {starts=[0, 0, 0, 0], steps=[1, 1, 1, 1]} : f32[n,6,t,2]
+      }
+    }"""
+    rng = np.random.default_rng(0)
+    inputs: dict[str, Array] = {
+        "x": rng.standard_normal((2, 3, 1, 3, 2)).astype(np.float32),
+        "w": rng.standard_normal((3, 2, 1)).astype(np.float32),
+    }
+    wanted, found = both(parse_module(text), inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_a_window_that_is_read_otherwise_is_an_array() -> None:
     b = Builder("v", Names())
     x = Value("x", TensorType(DType.f32, (dim("n"),)))
