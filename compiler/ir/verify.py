@@ -553,6 +553,11 @@ def _fused(op: Op, types: Types, context: Context) -> None:
             raise Broken(f"%{sub.key} = {sub.kind} can't stand in a group")
 
 
+def same_memory(a: Sequence[Dim], b: Sequence[Dim], equalities: Equalities) -> bool:
+    """Whether two shapes are provably equal, or provably of equally many elements."""
+    return equalities.shapes(a, b) or equalities.equal(product(a), product(b))
+
+
 def _launch(op: Op, types: Types, context: Context) -> None:
     ref = op.get("kernel")
     if not isinstance(ref, KernelRef) or ref.name not in context.kernels:
@@ -580,10 +585,7 @@ def _launch(op: Op, types: Types, context: Context) -> None:
                     f"given {type.element.value}"
                 )
             shape = [d.substitute(extents) for d in arg.type.dims]
-            if not (
-                context.equalities.shapes(shape, type.dims)
-                or context.equalities.equal(product(shape), type.numel)
-            ):
+            if not same_memory(shape, type.dims, context.equalities):
                 raise Broken(
                     f"argument {arg.name!r} of @{kernel.name} is {_shape(shape)}, "
                     f"given {_shape(type.dims)}"

@@ -25,6 +25,7 @@ Teaches: fusing means that an intermediate becomes a local variable of a loop.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ from compiler.ir.types import Attr, DType, Scalar, TensorType, attrs
 
 UNIT = ONE
 AXIS_NAMES = "ijklmnopqr"
+LONGEST_WORD = 64
 EXTENT_NAMES = {1: "n", 2: "rc", 3: "brc", 4: "abrc"}
 
 
@@ -87,10 +89,17 @@ class Axis:
 
 
 def identifier(name: str, taken: set[str], fallback: str) -> str:
-    """A name for kernels: letters, digits, `_`; unique within `taken`, which it joins."""
+    """A name for kernels: letters, digits, `_`; unique within `taken`, which it joins.
+
+    One longer than `LONGEST_WORD` ends in a digest: LLVM tells names apart by their first 1024
+    letters only.
+    """
     word = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
     if not word or not plain_word(word) or word[0] == "_":
         word = fallback + word.strip("_")
+    if len(word) > LONGEST_WORD:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        word = f"{word[: LONGEST_WORD - 9]}_{digest}"
     return fresh_word(word, taken)
 
 

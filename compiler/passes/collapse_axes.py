@@ -4,14 +4,15 @@
 
 allowed when every access that uses i or j indexes two neighbouring dimensions of extents r and c
 with exactly (i, j): then element (i, j) stands at i*c + j = n. A vector b[j] bars the way, because
-its element would have to be found by a division.
+its element would have to be found by a division. So does an array of which the guards say that
+its extents are r and c, but not, without a division, that their product is r*c.
 
 Teaches: contiguous memory has one dimension; broadcasting is what needs two loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -35,7 +36,9 @@ from compiler.ir.loops import (
     walk_statements,
 )
 from compiler.ir.module import Module
+from compiler.ir.shapes import Shape
 from compiler.ir.types import KernelRef, attrs
+from compiler.ir.verify import Equalities, same_memory
 from compiler.passes.base import Context, Pass, Result
 
 KINDS = {("par", "par"): "par", ("par", "vec"): "par", ("red", "red"): "red",
@@ -56,6 +59,8 @@ class CollapseAxes(Pass):
     def run(self, module: Module, context: Context) -> Result:
         state = module
         events: list[Event] = []
+        types = module.graph.types()
+        equalities = Equalities(module.guards)
         for at, launch in enumerate(module.graph.ops):
             ref = launch.get("kernel")
             if launch.kind != "launch" or not isinstance(ref, KernelRef):
@@ -63,11 +68,13 @@ class CollapseAxes(Pass):
             context.check()
             kernel, op = module.kernel(ref.name), launch
             merged: list[str] = []
-            step = collapse_once(kernel, op)
+            names = (*op.operands, *(v.name for v in op.outputs))
+            given = tuple(types[name].dims for name in names)
+            step = collapse_once(kernel, op, given, equalities)
             while isinstance(step, Merged):
                 kernel, op = step.kernel, step.launch
                 merged.append(step.axes)
-                step = collapse_once(kernel, op)
+                step = collapse_once(kernel, op, given, equalities)
             if kernel is not module.kernel(ref.name):
                 edits: tuple[Edit, ...] = (
                     KernelEdit(kernel.name, kernel),
@@ -81,7 +88,7 @@ class CollapseAxes(Pass):
                 values = parameters(
                     kernel=kernel.name, outer=step.outer, inner=step.inner, buffer=step.buffer
                 )
-                events.append(Event("collapse", kernel.name, (), "collapse.refused", values))
+                events.append(Event("collapse", kernel.name, (), step.message, values))
         return Result(state, tuple(events))
 
 
@@ -94,16 +101,22 @@ class Merged:
 
 @dataclass(frozen=True)
 class Barred:
-    """Two axes stay apart because of how `buffer` is indexed."""
+    """Two axes stay apart because of how `buffer` is indexed, or how large it is."""
 
     outer: str
     inner: str
     buffer: str
+    message: str = "collapse.refused"
 
 
-def collapse_once(kernel: Kernel, launch: Op) -> Merged | Barred | None:
+def collapse_once(
+    kernel: Kernel, launch: Op, given: Sequence[Shape], equalities: Equalities
+) -> Merged | Barred | None:
     """The kernel and its launch with one pair of axes merged; or what bars the outermost pair;
-    or None where no loops are perfectly nested."""
+    or None where no loops are perfectly nested.
+
+    `given`: the shapes of the launch's operands, then of its results.
+    """
     refused: Barred | None = None
     for outer, inner in nested_pairs(kernel.body):
         loops = [s for s in walk_statements(kernel.body) if isinstance(s, For)]
@@ -111,9 +124,27 @@ def collapse_once(kernel: Kernel, launch: Op) -> Merged | Barred | None:
             continue
         buffer = bars(kernel, outer, inner)
         if buffer is None:
-            return merge(kernel, launch, outer, inner)
+            merged = merge(kernel, launch, outer, inner)
+            buffer = unlike(merged, given, equalities)
+            if buffer is None:
+                return merged
+            unproved = Barred(outer.axis, inner.axis, buffer, "collapse.unproved")
+            refused = refused or unproved
+            continue
         refused = refused or Barred(outer.axis, inner.axis, buffer)
     return refused
+
+
+def unlike(merged: Merged, given: Sequence[Shape], equalities: Equalities) -> str | None:
+    """The first argument that is not provably as large as what the launch gives, or None."""
+    kernel = merged.kernel
+    numbers = {n: v for n, v in merged.launch.attrs if isinstance(v, Dim)}
+    read = [a for a in kernel.args if a.mode in ("in", "inout")]
+    written = [a for a in kernel.args if a.mode in ("out", "inout")]
+    for arg, shape in zip((*read, *written), given, strict=True):
+        if not same_memory([d.substitute(numbers) for d in arg.type.dims], shape, equalities):
+            return arg.name
+    return None
 
 
 def nested_pairs(body: tuple[Stmt, ...]) -> Iterator[tuple[For, For]]:
