@@ -21,12 +21,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 import compiler
-from compiler.measure.report import explanation
-from compiler.snapshots import kernels, snapshot
+from compiler.driver import TARGETS, open_device, read_pipeline
+from compiler.errors import TargetError
+from compiler.history import history
+from compiler.listings import kernel_listings, param_listing, plan_listing
+from compiler.measure.drift import with_drift
+from compiler.measure.report import baseline, explanation
+from compiler.pipeline import print_pipeline
 from compiler.trace import Json, PassRecord, count
 
 if TYPE_CHECKING:
@@ -105,12 +111,13 @@ class Worker:
                 job = self._jobs.get(request.get("of"))
                 if job is not None:
                     job.cancel.set()
-            case "compile" | "measure":
+            case "compile" | "measure" | "targets":
                 job = Job(request.get("id"), request)
                 self._jobs[job.id] = job
                 self._queue.put(job)
             case other:
-                error = _malformed(f"no command is called {other!r}; there are: compile, measure")
+                known = "compile, measure, targets"
+                error = _malformed(f"no command is called {other!r}; there are: {known}")
                 self._write({"id": _plain(request.get("id")), "event": "error", "error": error})
         return True
 
@@ -121,6 +128,8 @@ class Worker:
             raise compiler.Cancelled
         if job.request["command"] == "compile":
             return self._compile(job)
+        if job.request["command"] == "targets":
+            return {"event": "result", "targets": targets()}
         return self._measure(job)
 
     def _compile(self, job: Job) -> dict[str, Json]:
@@ -132,21 +141,24 @@ class Worker:
             model,
             target=options.target,
             pin=options.pin,
-            pipeline=options.pipeline,
+            pipeline=self._pipeline(options),
             numerics=options.numerics,
             threads=options.threads,
             sizes=options.sizes,
-            progress=self._on_pass(job),
+            progress=self._on_pass(job, blobs),
             cancel=job.cancel,
         )
-        trace = built.trace
-        made = list(kernels(trace.final, built.context.blobs.data))
+        trace = with_drift(built) if options.drift else built.trace
+        final = trace.final
+        listings = kernel_listings(final, built.context.blobs.data)
         return {
             "event": "result",
             "trace": blobs.put({**trace.to_json(), **explanation(built)}),
-            "snapshots": [blobs.put(snapshot(m)) for m in trace.snapshots()],
-            "kernels": [blobs.put(k) for k in made],
-            "compiled": len(trace.final.sources),
+            "history": blobs.put(history(trace.records)),
+            "kernels": [{"name": k["name"], "blob": blobs.put(k)} for k in listings],
+            "plan": blobs.put(plan_listing(final)),
+            "params": blobs.put({"params": param_listing(final, built.context.params)}),
+            "compiled": len(final.sources),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
         }
 
@@ -171,7 +183,17 @@ class Worker:
             "compiled": report.op_by_op.kernels + report.fused.kernels,
         }
 
-    def _on_pass(self, job: Job) -> Callable[[PassRecord | None, str, int, int], None]:
+    def _pipeline(self, options: Options) -> str | None:
+        """The pipeline's text, or that of op by op with the same emit options and breaks."""
+        if not options.op_by_op:
+            return options.pipeline
+        return print_pipeline(baseline(read_pipeline(options.pipeline)))
+
+    def _on_pass(
+        self, job: Job, blobs: Blobs | None = None
+    ) -> Callable[[PassRecord | None, str, int, int], None]:
+        """Tells of progress; with `blobs` the imported graph, as soon as it is there."""
+
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
             answer: dict[str, Json] = {"event": "progress", "phase": phase, "done": done, "of": of}
             if record is not None:
@@ -182,6 +204,8 @@ class Worker:
                     "before": count(record.before, record.unit),
                     "after": count(record.after, record.unit),
                 }
+                if blobs is not None and record.name == "import":
+                    answer["history"] = blobs.put(history([record]))
             self._answer(job, answer)
 
         return told
@@ -213,6 +237,8 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     repetitions: int | None = None
     seconds: float | None = None
+    op_by_op: bool = False
+    drift: bool = False
 
 
 def read_options(request: Request) -> Options:
@@ -228,6 +254,12 @@ def read_options(request: Request) -> Options:
     def integer(key: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise RequestError(f"{key} is a whole number, not {value!r}")
+        return value
+
+    def flag(key: str) -> bool:
+        value = options.get(key, False)
+        if not isinstance(value, bool):
+            raise RequestError(f"{key} is true or false, not {value!r}")
         return value
 
     def sizes(key: str) -> dict[str, int]:
@@ -248,6 +280,8 @@ def read_options(request: Request) -> Options:
         sizes=sizes("sizes"),
         repetitions=None if repetitions is None else integer("repetitions", repetitions),
         seconds=None if seconds is None else float(seconds),
+        op_by_op=flag("op_by_op"),
+        drift=flag("drift"),
     )
 
 
@@ -277,6 +311,22 @@ def _text(request: Request, key: str) -> str:
 def _plain(id: object) -> Json:
     """An id as it came; anything but a number or text counts as none."""
     return id if isinstance(id, int | str) else None
+
+
+def targets() -> list[Json]:
+    """`{name, available, reason}` of each target; the reason is the driver's own, or empty."""
+    found: list[Json] = []
+    for name in TARGETS:
+        reason = ""
+        if name == "cuda":
+            try:
+                open_device(name)
+            except TargetError as error:
+                reason = str(error.parameters.get("reason", ""))
+        if not reason and name != "cpu" and find_spec("numba_cuda") is None:
+            reason = "numba-cuda is not installed"
+        found.append({"name": name, "available": not reason, "reason": reason})
+    return found
 
 
 # ---- what an answer says -------------------------------------------------------------------------
