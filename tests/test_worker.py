@@ -199,7 +199,7 @@ def test_a_job_cancelled_before_it_runs_and_one_while_it_runs(
 def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
     client.send({
         "id": 1, "command": "measure", "model": str(sample("five_op_chain").path),
-        "options": {"sizes": {"rows": 64, "cols": 32}, "repetitions": 5},
+        "options": {"sizes": {"r": 64, "c": 32}, "repetitions": 5},
     })  # fmt: skip
     *progress, result = client.until_last(1)
     assert progress
@@ -207,7 +207,7 @@ def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
     assert report["launches"] == {"op_by_op": 5, "fused": 1}
     assert report["bytes"]["fused"]["floor"] == 3 * 64 * 32 * 4 + 2 * 32 * 4
     assert report["bytes"]["fused"]["measured"] is None
-    assert report["conditions"]["sizes"] == {"rows": 64, "cols": 32}
+    assert report["conditions"]["sizes"] == {"r": 64, "c": 32}
     assert report["latency"]["fused"]["repetitions"] >= 1
     assert report["error"]["fused"]["allclose"] is True
     assert result["compiled"] >= 6

@@ -128,12 +128,12 @@ def test_a_sample_from_choice_to_measured_figures(explorer: Explorer, server: st
 
     panel = explorer.tab("tab.measure")
     expect(panel).to_contain_text(say("measure.none"))
-    for name in ("rows", "cols"):
+    for name in ("r", "c"):
         panel.get_by_label(say("measure.size", name=name)).fill("256")
     panel.get_by_role("button", name=say("measure.start")).click()
     conditions = page.get_by_role("complementary", name=say("conditions.title"))
     expect(conditions).to_be_visible(timeout=MEASURE_MS)
-    expect(conditions).to_contain_text(re.compile("rows 256.*cols 256"))
+    expect(conditions).to_contain_text(re.compile("r 256.*c 256"))
     latency = panel.get_by_role("table", name=say("measure.latency"))
     for run in ("reference", "op_by_op", "fused"):
         row = latency.get_by_role("row").filter(has_text=say(f"run.{run}"))
