@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 
 # The newline tells Streamlit that this is code, not the name of a file.
 MODULE = """
-const at = new URL("ui/{version}/explorer/main.mjs", document.baseURI).href;
+const at = new URL("ui/{version}/explorer/app.mjs", document.baseURI).href;
 const {{ mount }} = await import(at);
 export default mount;
 """
@@ -33,21 +33,14 @@ def take_request() -> None:
     asked: object = state["explorer"].get("request")
     if not isinstance(asked, Mapping):
         return
-    if asked.get("kind") == "language":
-        language = asked.get("language")
-        state["language"] = language if language in LANGUAGES else LANGUAGES[0]
-        return
     request = inbox.read(asked)
     answer: dict[str, object] = {"nonce": asked.get("nonce")}
     running = service()
     if isinstance(request, inbox.Refused):
         answer |= {"error": {"message": request.message, "parameters": dict(request.parameters)}}
     else:
-        running.supervisor.cancel(state.get("token", ""))
         running.blobs.prune()
-        job = running.supervisor.submit(request)
-        state["token"] = job.token
-        answer |= {"token": job.token, "kind": asked.get("kind")}
+        answer |= {"token": running.supervisor.submit(request).token}
     state["answer"] = answer
 
 
@@ -62,7 +55,7 @@ def main() -> None:
     explorer = components.component(
         "explorer",
         html='<div class="explorer-host"></div>',
-        css=(HERE / "explorer" / "explorer.css").read_text(encoding="utf-8"),
+        css="".join(p.read_text(encoding="utf-8") for p in sorted(HERE.glob("explorer/**/*.css"))),
         js=MODULE.format(version=version()),
     )
     explorer(

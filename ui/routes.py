@@ -71,8 +71,8 @@ def version() -> str:
     h = hashlib.sha256(samples_json())
     for language in LANGUAGES:
         h.update(catalogue_json(language))
-    for path in sorted((HERE / "explorer").iterdir()):
-        h.update(path.name.encode())
+    for path in sorted((HERE / "explorer").rglob("*.*")):
+        h.update(path.relative_to(HERE).as_posix().encode())
         h.update(path.read_bytes())
     return h.hexdigest()[:16]
 
