@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from compiler.history import origins_json
 from compiler.ir.dims import Dim
@@ -121,10 +122,10 @@ def _bytes(step: StepBytes) -> dict[str, Json]:
 
 
 def param_listing(module: Module, params: ParamStore) -> list[Json]:
-    """`{name, type, min, max, mean, zeros, histogram}` of every weight of the module.
+    """`{name, type, elements, zeros, min, max, mean, histogram}` of every weight of the module.
 
     `histogram` counts the finite elements in `BINS` equal steps from `min` to `max`; both, and the
-    mean, are over finite elements, and null where there is none. Text has neither.
+    mean, are over finite elements, and left out where there is none. Text has a type only.
     """
     found: list[Json] = []
     for param in module.params:
@@ -135,10 +136,24 @@ def param_listing(module: Module, params: ParamStore) -> list[Json]:
             finite = numbers[np.isfinite(numbers)]
             row |= {"elements": int(numbers.size), "zeros": int((numbers == 0).sum())}
             if finite.size:
-                counts, _ = np.histogram(finite, BINS)
                 row |= {
                     "min": float(finite.min()), "max": float(finite.max()),
-                    "mean": float(finite.mean()), "histogram": [int(n) for n in counts],
+                    "mean": float(finite.mean()), "histogram": histogram(finite),
                 }  # fmt: skip
         found.append(row)
     return found
+
+
+def histogram(numbers: npt.NDArray[np.float64]) -> list[Json]:
+    """How many of these finite numbers lie in each of `BINS` equal steps from the least on.
+
+    `np.histogram` refuses numbers so large that steps between them can't be told apart, such as
+    the "to the end" of a slice; halves keep the range of any two numbers finite.
+    """
+    half = numbers * 0.5
+    least, most = half.min(), half.max()
+    if least == most:
+        return [0] * (BINS // 2) + [int(numbers.size)] + [0] * (BINS - BINS // 2 - 1)
+    share = (half - least) / (most - least)
+    bars = np.minimum((share * BINS).astype(np.int64), BINS - 1)
+    return [int(n) for n in np.bincount(bars, minlength=BINS)]
