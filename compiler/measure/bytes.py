@@ -24,6 +24,7 @@ from compiler.ir.loops import Kernel
 from compiler.ir.module import Module
 from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Operand, Step
 from compiler.ir.printer import canonical_kernel
+from compiler.measure.operations import call_operations, kernel_operations
 
 UNKNOWN_FORMULA = "?"
 
@@ -31,7 +32,7 @@ UNKNOWN_FORMULA = "?"
 @dataclass(frozen=True)
 class StepBytes:
     """One step. Bytes hold where `domain` is not 0; there they are 0. `floor` is what must be read
-    and written, `touched` every load and store.
+    and written, `touched` every load and store; `operations` counts arithmetic (`operations.py`).
 
     None: the type of a value is known only when it is there, or an extent depends on an axis.
     `exact`: the floor is the number itself, not only an upper bound. `kind` is `kernel`, `call`
@@ -43,6 +44,7 @@ class StepBytes:
     reads: Dim | None
     writes: Dim | None
     touched: Dim | None
+    operations: Dim | None
     exact: bool
     domain: Dim
     origins: Origins
@@ -58,6 +60,9 @@ class StepBytes:
 
     def touched_at(self, sizes: Mapping[str, int]) -> int | None:
         return _at(self.touched, self.domain, sizes)
+
+    def operations_at(self, sizes: Mapping[str, int]) -> int | None:
+        return _at(self.operations, self.domain, sizes)
 
     @property
     def formula(self) -> str:
@@ -87,7 +92,8 @@ def _step(step: Step, module: Module) -> StepBytes:
             return _kernel(step, module.kernel(step.kernel))
         case CallStep():
             name = step.function if step.function != "reference" else _operator(step)
-            return _moved(name, "call", step.inputs, step.outputs, step.origins)
+            work = call_operations(step)
+            return _moved(name, "call", step.inputs, step.outputs, step.origins, work)
         case CopyStep():
             source, target = step.source, step.target
             return _moved(source.value, "copy", (source,), (target,), step.origins)
@@ -101,11 +107,12 @@ def _moved(
     read: Iterable[Operand | None],
     written: Iterable[Operand | None],
     origins: Origins,
+    operations: Dim | None = ZERO,
 ) -> StepBytes:
     """A step that reads each of its inputs and writes each of its outputs once."""
     reads, writes = _operands(read), _operands(written)
     both = None if reads is None or writes is None else reads + writes
-    return StepBytes(name, kind, reads, writes, both, True, ONE, origins)
+    return StepBytes(name, kind, reads, writes, both, operations, True, ONE, origins)
 
 
 def _operator(step: CallStep) -> str:
@@ -132,7 +139,7 @@ def _kernel(step: KernelStep, kernel: Kernel) -> StepBytes:
         least, every = floor(kernel), touched(kernel)
     except ValueError:  # an extent over an axis
         return StepBytes(
-            kernel.name, "kernel", None, None, None, False, step.parallel, step.origins
+            kernel.name, "kernel", None, None, None, None, False, step.parallel, step.origins
         )
     placed = least.substitute(extents)
     return StepBytes(
@@ -141,6 +148,7 @@ def _kernel(step: KernelStep, kernel: Kernel) -> StepBytes:
         sum((t.reads * t.arg.type.element.itemsize for t in placed.arguments), ZERO),
         sum((t.writes * t.arg.type.element.itemsize for t in placed.arguments), ZERO),
         every.substitute(extents).nbytes,
+        kernel_operations(kernel).substitute(extents),
         least.exact,
         step.parallel,
         step.origins,
