@@ -1,6 +1,6 @@
 """The routes beside Streamlit's own: modules of the component, blobs, uploads, jobs.
 
-GET  /ui/<version>/…      modules, catalogues and the list of samples; never change
+GET  /ui/<version>/…      modules, catalogues, samples and glossary; never change
 GET  /blob/<digest>       what a worker wrote; never changes
 GET  /layout/<digest>     the drawn graph of a snapshot
 POST /upload?name=…       one `.onnx`; answers its digest
@@ -23,6 +23,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from lessons import glossary
 from sample_models import catalogue
 from ui.language import LANGUAGES, sentences
 from ui.service import ROOT, UPLOAD_LIMIT, service
@@ -66,9 +67,16 @@ def catalogue_json(language: str) -> bytes:
 
 
 @cache
+def glossary_json() -> bytes:
+    """The terms of the glossary, in both languages."""
+    return json.dumps(glossary.public(glossary.glossary()), ensure_ascii=False).encode()
+
+
+@cache
 def version() -> str:
     """A digest of everything under `/ui/<version>/`."""
     h = hashlib.sha256(samples_json())
+    h.update(glossary_json())
     for language in LANGUAGES:
         h.update(catalogue_json(language))
     for path in sorted((HERE / "explorer").rglob("*.*")):
@@ -87,6 +95,10 @@ async def translations(request: Request) -> Response:
 
 async def samples(request: Request) -> Response:
     return Response(samples_json(), media_type="application/json", headers=FOREVER)
+
+
+async def terms(request: Request) -> Response:
+    return Response(glossary_json(), media_type="application/json", headers=FOREVER)
 
 
 # ---- blobs and layouts ---------------------------------------------------------------------------
@@ -215,6 +227,7 @@ def routes() -> list[BaseRoute]:
     at = f"/ui/{version()}"
     return [
         Route(f"{at}/samples.json", samples),
+        Route(f"{at}/glossary.json", terms),
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
         Route(f"{at}/translations/{{language}}.json", translations),
         Route("/blob/{digest}", blob),
