@@ -153,7 +153,7 @@ def histogram(numbers: npt.NDArray[np.float64]) -> list[Json]:
     half = numbers * 0.5
     least, most = half.min(), half.max()
     if least == most:
-        return [0] * (BINS // 2) + [int(numbers.size)] + [0] * (BINS - BINS // 2 - 1)
+        return [int(numbers.size) if k == BINS // 2 else 0 for k in range(BINS)]
     share = (half - least) / (most - least)
     bars = np.minimum((share * BINS).astype(np.int64), BINS - 1)
     return [int(n) for n in np.bincount(bars, minlength=BINS)]
