@@ -29,8 +29,10 @@ const initial = {
   at: 0,            // the pass
   event: null,      // null: around the whole pass; else the event, 0-based
   selection: null,  // selection.mjs
+  hover: null,      // origins of the line under the pointer, or null: a preview of a selection
   tab: "rewrite",
   kernel: "",       // the kernel whose loop tree and source are shown
+  why: false,       // the table of decisions shows those of the selection only
   bound: {},        // sizes by symbol that the reader bound
   overlay: "none",
   merged: false,    // one pane with the merged difference
@@ -141,6 +143,8 @@ export function createExplorer(shell, { embedded = false } = {}) {
       if (node) act.select({ kind: "origin", key: node.position, origins: [node.position] });
     },
 
+    hover(origins) { store.set({ hover: origins?.length ? origins : null }); },
+    why(why) { store.set({ why }); },
     tab(tab) { store.set({ tab }); },
     kernel(name) { store.set({ kernel: name }); },
     bind(name, size) { store.set({ bound: { ...store.get().bound, [name]: size } }); },

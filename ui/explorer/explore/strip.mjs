@@ -2,13 +2,14 @@
 
 import { code, h, replace, unseen } from "../dom.mjs";
 import { t } from "../text.mjs";
+import { refusals } from "./events.mjs";
 
 const SHAPES = { changed: "●", nothing: "○", refused: "◆" };
 
 /** "refused" wins over "nothing" only: a pass that changed something changed something. */
 export function stateOf(pass) {
   if (pass.changed) return "changed";
-  return pass.events.some((e) => e.edits === 0) ? "refused" : "nothing";
+  return refusals(pass) > 0 ? "refused" : "nothing";
 }
 
 /** "ops 6 → 1", in the unit of the pass; empty where nothing changed. */
@@ -65,7 +66,7 @@ export function strip({ store, act }) {
 
   function item(pass, k) {
     const now = stateOf(pass);
-    const refusals = pass.events.filter((e) => e.edits === 0).length;
+    const refused = refusals(pass);
     return h("div", {
       role: "option", id: `pass-${k}`, class: `pass ${now}`, "data-at": k, "aria-selected": "false", tabindex: -1,
       onclick: (event) => { act.goto(k); event.currentTarget.focus({ preventScroll: true }); },
@@ -74,7 +75,7 @@ export function strip({ store, act }) {
       h("span", { class: "pass-name" }, code(pass.name),
         pass.required ? [h("span", { class: "lock", "aria-hidden": "true", title: t("pass.required") }, " 🔒︎"), unseen(` ${t("pass.required")}`)] : null),
       h("span", { class: "pass-state" }, unseen(", "), t(`state.${now}`),
-        refusals && now === "changed" ? `, ${t("state.refusals", { n: refusals })}` : null),
+        refused && now === "changed" ? `, ${t("state.refusals", { n: refused })}` : null),
       delta(pass) ? h("span", { class: "pass-delta" }, unseen(", "), delta(pass)) : null);
   }
 
