@@ -32,8 +32,8 @@ from compiler.history import history
 from compiler.listings import kernel_listings, param_listing, plan_listing
 from compiler.measure.drift import with_drift
 from compiler.measure.report import baseline, explanation
-from compiler.pipeline import print_pipeline
-from compiler.trace import Json, PassRecord, count
+from compiler.pipeline import for_target, print_pipeline
+from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
     from compiler import OnnxModel
@@ -41,6 +41,15 @@ if TYPE_CHECKING:
 Request = Mapping[str, object]
 LONGEST = 1000
 """Characters that are told of an error that is not the compiler's own."""
+
+
+Told = Callable[[Mapping[str, Json]], None]
+Command = Callable[[Request, Told, threading.Event], Mapping[str, Json]]
+"""What a caller adds to the commands: it is given the request, what tells progress, and what says
+that nobody wants it any more, and gives the keys of its result."""
+
+OWN = ("compile", "measure", "targets")
+"""The commands that every worker has."""
 
 
 class RequestError(Exception):
@@ -59,9 +68,12 @@ class Job:
 class Worker:
     """Serves `requests` until the stream ends or says quit; answers go to `answers`."""
 
-    def __init__(self, requests: TextIO, answers: TextIO) -> None:
+    def __init__(
+        self, requests: TextIO, answers: TextIO, commands: Mapping[str, Command] | None = None
+    ) -> None:
         self._requests = requests
         self._answers = answers
+        self._commands = dict(commands or {})
         self._writing = threading.Lock()
         self._jobs: dict[object, Job] = {}
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -111,12 +123,12 @@ class Worker:
                 job = self._jobs.get(request.get("of"))
                 if job is not None:
                     job.cancel.set()
-            case "compile" | "measure" | "targets":
+            case str(name) if name in OWN or name in self._commands:
                 job = Job(request.get("id"), request)
                 self._jobs[job.id] = job
                 self._queue.put(job)
             case other:
-                known = "compile, measure, targets"
+                known = ", ".join((*OWN, *self._commands))
                 error = _malformed(f"no command is called {other!r}; there are: {known}")
                 self._write({"id": _plain(request.get("id")), "event": "error", "error": error})
         return True
@@ -130,24 +142,37 @@ class Worker:
             return self._compile(job)
         if job.request["command"] == "targets":
             return {"event": "result", "targets": targets()}
-        return self._measure(job)
+        if job.request["command"] == "measure":
+            return self._measure(job)
+        command = self._commands[str(job.request["command"])]
+
+        def told(progress: Mapping[str, Json]) -> None:
+            self._answer(job, {"event": "progress", **progress})
+
+        return {"event": "result", **command(job.request, told, job.cancel)}
 
     def _compile(self, job: Job) -> dict[str, Json]:
         start = time.perf_counter()
         options = read_options(job.request)
         model = load(job.request)
         blobs = Blobs(Path(_text(job.request, "blobs")))
-        built = compiler.compile(
-            model,
-            target=options.target,
-            pin=options.pin,
-            pipeline=self._pipeline(options),
-            numerics=options.numerics,
-            threads=options.threads,
-            sizes=options.sizes,
-            progress=self._on_pass(job, blobs),
-            cancel=job.cancel,
-        )
+        records: list[PassRecord] = []
+        try:
+            built = compiler.compile(
+                model,
+                target=options.target,
+                pin=options.pin,
+                pipeline=self._pipeline(options),
+                numerics=options.numerics,
+                threads=options.threads,
+                sizes=options.sizes,
+                progress=self._on_pass(job, blobs, records),
+                cancel=job.cancel,
+            )
+        except compiler.Cancelled:
+            raise
+        except Exception as error:
+            return self._failed(job, error, options, records, blobs)
         trace = with_drift(built) if options.drift else built.trace
         final = trace.final
         listings = kernel_listings(final, built.context.blobs.data)
@@ -160,6 +185,31 @@ class Worker:
             "params": blobs.put({"params": param_listing(final, built.context.params)}),
             "compiled": len(final.sources),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
+        }
+
+    def _failed(
+        self,
+        job: Job,
+        error: Exception,
+        options: Options,
+        records: Sequence[PassRecord],
+        blobs: Blobs,
+    ) -> dict[str, Json]:
+        """The error of a compile, and how far it got: trace and history up to the pass that
+        failed, which `pass` names. An error before the first pass has neither."""
+        answer: dict[str, Json] = {"event": "error", "error": error_json(error, job.request)}
+        if not records:
+            return answer
+        passes = for_target(read_pipeline(self._pipeline(options)), options.target)
+        name = str(job.request.get("name") or Path(_text(job.request, "model")).stem)
+        text = print_pipeline(passes)
+        trace = Trace(Path(name).stem, text, options.target, options.numerics, tuple(records))
+        failed = passes[len(records)] if len(records) < len(passes) else None
+        return answer | {
+            "pass": None if failed is None else failed.name,
+            "level": None if failed is None else failed.level,
+            "trace": blobs.put(trace.to_json()),
+            "history": blobs.put(history(records)),
         }
 
     def _measure(self, job: Job) -> dict[str, Json]:
@@ -190,13 +240,16 @@ class Worker:
         return print_pipeline(baseline(read_pipeline(options.pipeline)))
 
     def _on_pass(
-        self, job: Job, blobs: Blobs | None = None
+        self, job: Job, blobs: Blobs | None = None, records: list[PassRecord] | None = None
     ) -> Callable[[PassRecord | None, str, int, int], None]:
-        """Tells of progress; with `blobs` the imported graph, as soon as it is there."""
+        """Tells of progress; with `blobs` the imported graph, as soon as it is there. `records`
+        takes what has been done so far."""
 
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
             answer: dict[str, Json] = {"event": "progress", "phase": phase, "done": done, "of": of}
             if record is not None:
+                if records is not None:
+                    records.append(record)
                 answer |= {
                     "name": record.name,
                     "changed": record.changed,
@@ -397,16 +450,18 @@ def _malformed(text: str) -> dict[str, Json]:
     return {"message": "error.request", "parameters": {"text": text}, "text": text}
 
 
-def serve(requests: TextIO, answers: TextIO) -> int:
+def serve(
+    requests: TextIO, answers: TextIO, commands: Mapping[str, Command] | None = None
+) -> int:
     """`python -m compiler worker`: serve until `requests` ends; the exit status.
 
-    Says `ready` when everything that a compile needs is imported. `answers` holds answers only:
+    `commands` are further ones of the caller, by name. Says `ready` when everything that a compile needs is imported. `answers` holds answers only:
     what libraries print meanwhile goes to standard error.
     """
     with redirect_stdout(sys.stderr):
         for name in compiler.__all__:
             getattr(compiler, name)
-        worker = Worker(requests, answers)
+        worker = Worker(requests, answers, commands)
         worker.ready()
         worker.serve()
     return 0

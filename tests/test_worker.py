@@ -142,6 +142,26 @@ def test_the_imported_graph_is_there_before_anything_is_built(
     assert params and all(len(p["histogram"]) == BINS for p in params)
 
 
+def test_a_compile_that_fails_leaves_how_far_it_got(client: Client, tmp_path: Path) -> None:
+    forced = "default,partition-fallback{force=[nowhere]}"
+    client.send(compile_request(1, "mlp", tmp_path, pipeline=forced))
+    end = client.until_last(1)[-1]
+    assert end["event"] == "error" and end["error"]["message"] == "force.unknown"
+    assert (end["pass"], end["level"]) == ("partition-fallback", "onnx")
+    trace, history = read(tmp_path, end["trace"]), read(tmp_path, end["history"])
+    assert [p["name"] for p in trace["passes"]] == ["import", "bind-dims", "infer-shapes"]
+    assert [p["name"] for p in history["passes"]] == [p["name"] for p in trace["passes"]]
+    assert (trace["model"], trace["pipeline"].split(",")[-1]) == ("mlp", "build")
+
+
+def test_a_compile_that_fails_before_its_first_pass_leaves_nothing(
+    client: Client, tmp_path: Path
+) -> None:
+    client.send(compile_request(1, "mlp", tmp_path, pipeline="default,-nonsense"))
+    end = client.until_last(1)[-1]
+    assert set(end) == {"id", "event", "error"} and not list(tmp_path.iterdir())
+
+
 def test_op_by_op_is_the_same_pipeline_without_fusion(client: Client, tmp_path: Path) -> None:
     client.send(compile_request(1, "five_op_chain", tmp_path, op_by_op=True))
     result = client.until_last(1)[-1]

@@ -79,6 +79,8 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         return value if isinstance(value, str) else default
 
     kind = text("kind")
+    if kind == "targets":
+        return {"command": kind}
     if kind not in ("compile", "measure"):
         return Refused("request.kind", (("kind", kind),))
     found = model_file(text("model"))

@@ -38,9 +38,12 @@ def take_request() -> None:
     running = service()
     if isinstance(request, inbox.Refused):
         answer |= {"error": {"message": request.message, "parameters": dict(request.parameters)}}
+    elif request["command"] == "targets":
+        answer |= {"token": running.supervisor.once(request).token}
     else:
         running.blobs.prune()
-        answer |= {"token": running.supervisor.submit(request).token}
+        background = asked.get("background") is True
+        answer |= {"token": running.supervisor.submit(request, background=background).token}
     state["answer"] = answer
 
 
