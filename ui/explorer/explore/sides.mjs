@@ -1,0 +1,27 @@
+// The two states that a place shows: around a pass or an event, or those of two compiles.
+
+/** `[{compile, at, state}, …]` left and right; with a second compile, its pass of the same name. */
+export function sides({ compile, left, at, event }) {
+  if (left === null) return compile.states(at, event).map((state) => ({ compile, at, state }));
+  const { name, level } = compile.passes[at];
+  const there = left.passes.findIndex((pass) => pass.name === name);
+  const place = Math.max(0, there >= 0 ? there : left.passes.findLastIndex((pass) => pass.level === level));
+  return [{ compile: left, at: place, state: left.states(place, null)[1] },
+    { compile, at, state: compile.states(at, event)[1] }];
+}
+
+const named = new WeakMap();
+
+/** The node of this name: in the state at hand, else as some other state of the compile has it. */
+export function findNode(compile, at, event, name) {
+  for (const state of compile.states(at, event).reverse()) {
+    if (state.byKey.has(name)) return { node: state.byKey.get(name), state };
+  }
+  if (!named.has(compile.history)) {
+    const all = new Map();
+    for (const chunk of compile.history.chunks) for (const node of chunk.nodes ?? []) all.set(node.key, node);
+    named.set(compile.history, all);
+  }
+  const node = named.get(compile.history).get(name);
+  return node === undefined ? null : { node, state: null };
+}
