@@ -31,7 +31,9 @@ from compiler.errors import TargetError
 from compiler.history import history
 from compiler.listings import kernel_listings, param_listing, plan_listing
 from compiler.measure.drift import with_drift
+from compiler.measure.effects import effects
 from compiler.measure.report import baseline, explanation
+from compiler.passes.base import Built as BuiltKernel
 from compiler.pipeline import for_target, print_pipeline
 from compiler.trace import Json, PassRecord, Trace, count
 
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from compiler import OnnxModel
 
 Request = Mapping[str, object]
+KEPT = 1000
+"""Kernels of a target that a worker holds for the next compile."""
+
 LONGEST = 1000
 """Characters that are told of an error that is not the compiler's own."""
 
@@ -48,7 +53,7 @@ Command = Callable[[Request, Told, threading.Event], Mapping[str, Json]]
 """What a caller adds to the commands: it is given the request, what tells progress, and what says
 that nobody wants it any more, and gives the keys of its result."""
 
-OWN = ("compile", "measure", "targets")
+OWN = ("compile", "measure", "effects", "targets")
 """The commands that every worker has."""
 
 
@@ -73,6 +78,8 @@ class Worker:
     ) -> None:
         self._requests = requests
         self._answers = answers
+        self._kernels: dict[str, dict[str, BuiltKernel]] = {}
+        """By target: kernels built so far, by symbol."""
         self._commands = dict(commands or {})
         self._writing = threading.Lock()
         self._jobs: dict[object, Job] = {}
@@ -144,6 +151,8 @@ class Worker:
             return {"event": "result", "targets": targets()}
         if job.request["command"] == "measure":
             return self._measure(job)
+        if job.request["command"] == "effects":
+            return self._effects(job)
         command = self._commands[str(job.request["command"])]
 
         def told(progress: Mapping[str, Json]) -> None:
@@ -168,6 +177,7 @@ class Worker:
                 sizes=options.sizes,
                 progress=self._on_pass(job, blobs, records),
                 cancel=job.cancel,
+                kernels=self._known(options.target),
             )
         except compiler.Cancelled:
             raise
@@ -183,7 +193,7 @@ class Worker:
             "kernels": [{"name": k["name"], "blob": blobs.put(k)} for k in listings],
             "plan": blobs.put(plan_listing(final)),
             "params": blobs.put({"params": param_listing(final, built.context.params)}),
-            "compiled": len(final.sources),
+            "compiled": newly_built(trace.records),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
         }
 
@@ -226,12 +236,31 @@ class Worker:
             seconds=options.seconds,
             progress=self._on_pass(job),
             cancel=job.cancel,
+            kernels=self._known(options.target),
         )
         return {
             "event": "result",
             "report": report.to_json(),
             "compiled": report.op_by_op.kernels + report.fused.kernels,
         }
+
+    def _effects(self, job: Job) -> dict[str, Json]:
+        options = read_options(job.request)
+        known = self._known("cpu")
+        before = len(known)
+        found = effects(
+            load(job.request), options.pipeline, options.numerics, options.pin, options.threads,
+            sizes=options.sizes, seconds=options.seconds, progress=self._on_pass(job),
+            cancel=job.cancel, kernels=known,
+        )  # fmt: skip
+        return {"event": "result", "effects": found, "compiled": len(known) - before}
+
+    def _known(self, target: str) -> dict[str, BuiltKernel]:
+        """The kernels of a target; forgotten when they have become very many."""
+        found = self._kernels.setdefault(target, {})
+        if len(found) > KEPT:
+            found.clear()
+        return found
 
     def _pipeline(self, options: Options) -> str | None:
         """The pipeline's text, or that of op by op with the same emit options and breaks."""
@@ -366,6 +395,11 @@ def _plain(id: object) -> Json:
     return id if isinstance(id, int | str) else None
 
 
+def newly_built(records: Sequence[PassRecord]) -> int:
+    """How many kernels a compile built itself."""
+    return sum(e.message == "build.done" for r in records for e in r.events)
+
+
 def targets() -> list[Json]:
     """`{name, available, reason}` of each target; the reason is the driver's own, or empty."""
     found: list[Json] = []
@@ -455,8 +489,9 @@ def serve(
 ) -> int:
     """`python -m compiler worker`: serve until `requests` ends; the exit status.
 
-    `commands` are further ones of the caller, by name. Says `ready` when everything that a compile needs is imported. `answers` holds answers only:
-    what libraries print meanwhile goes to standard error.
+    `commands` are further ones of the caller, by name. Says `ready` when everything that a compile
+    needs is imported. `answers` holds answers only: what libraries print meanwhile goes to standard
+    error.
     """
     with redirect_stdout(sys.stderr):
         for name in compiler.__all__:

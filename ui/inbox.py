@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lessons.form import lesson, written
 from sample_models import catalogue, sample
 from ui.service import service
 
@@ -15,6 +17,9 @@ PAGES = ("explore", "measure", "lessons", "glossary")
 FLAGS = ("op_by_op", "drift")
 LONGEST = 4000
 """Characters of a pipeline's text."""
+
+LONGEST_SUBMISSION = 16000
+"""Characters of a submission, as JSON."""
 
 LARGEST_SIZE = 2**31
 UPLOADED = re.compile(r"sha256:([0-9a-f]{64})")
@@ -81,7 +86,9 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
     kind = text("kind")
     if kind == "targets":
         return {"command": kind}
-    if kind not in ("compile", "measure"):
+    if kind == "exercise":
+        return read_exercise(asked)
+    if kind not in ("compile", "measure", "effects"):
         return Refused("request.kind", (("kind", kind),))
     found = model_file(text("model"))
     if found is None:
@@ -108,12 +115,22 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         "options": options,
         "blobs": str(service().blobs.folder),
     }
-    if kind == "measure":
+    if kind in ("measure", "effects"):
         sizes = read_sizes(asked.get("sizes"))
         if isinstance(sizes, Refused):
             return sizes
         options["sizes"] = sizes
     return request
+
+
+def read_exercise(asked: Mapping[object, object]) -> Json | Refused:
+    """A submission for an exercise that there is; what is in it, the grader finds out."""
+    slug, name, submission = (asked.get(key) for key in ("lesson", "exercise", "submission"))
+    if slug not in written() or name not in lesson(str(slug)).exercises:
+        return Refused("request.exercise")
+    if not isinstance(submission, Mapping) or len(json.dumps(submission)) > LONGEST_SUBMISSION:
+        return Refused("request.submission", (("longest", LONGEST_SUBMISSION),))
+    return {"command": "exercise", "lesson": slug, "exercise": name, "submission": submission}
 
 
 def read_view(address: Mapping[str, str]) -> Json:
