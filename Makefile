@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test conformance bench samples clean chromium gpu
+.PHONY: help run test conformance bench lessons samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -29,6 +29,9 @@ bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and 
 
 conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
 	@$(BIN)/python -m conformance
+
+lessons: $(VENV)/.installed ## Run what the lessons run, hold their texts to it and record it
+	@$(BIN)/python -m lessons
 
 samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
 	@$(BIN)/python -m sample_models.generate

@@ -23,7 +23,8 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from lessons import glossary
+from lessons import glossary, public
+from lessons.form import written
 from sample_models import catalogue
 from ui.language import LANGUAGES, sentences
 from ui.service import ROOT, UPLOAD_LIMIT, service
@@ -73,10 +74,25 @@ def glossary_json() -> bytes:
 
 
 @cache
+def course_json() -> bytes:
+    """Every lesson of the course, written or not."""
+    return json.dumps(public.course_json(), ensure_ascii=False).encode()
+
+
+@cache
+def lesson_json(slug: str) -> bytes:
+    """One lesson in all languages, with what was recorded of it."""
+    return json.dumps(public.lesson_json(slug), ensure_ascii=False).encode()
+
+
+@cache
 def version() -> str:
     """A digest of everything under `/ui/<version>/`."""
     h = hashlib.sha256(samples_json())
     h.update(glossary_json())
+    h.update(course_json())
+    for slug in written():
+        h.update(lesson_json(slug))
     for language in LANGUAGES:
         h.update(catalogue_json(language))
     for path in sorted((HERE / "explorer").rglob("*.*")):
@@ -90,6 +106,15 @@ async def translations(request: Request) -> Response:
     if language not in LANGUAGES:
         return Response(status_code=404)
     data = catalogue_json(language)
+    return Response(data, media_type="application/json", headers=FOREVER)
+
+
+async def lesson(request: Request) -> Response:
+    """The course under the name `course`, and each lesson under its own."""
+    name = request.path_params["name"]
+    if name != "course" and name not in written():
+        return Response(status_code=404)
+    data = course_json() if name == "course" else lesson_json(name)
     return Response(data, media_type="application/json", headers=FOREVER)
 
 
@@ -228,6 +253,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route(f"{at}/samples.json", samples),
         Route(f"{at}/glossary.json", terms),
+        Route(f"{at}/lessons/{{name}}.json", lesson),
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
         Route(f"{at}/translations/{{language}}.json", translations),
         Route("/blob/{digest}", blob),

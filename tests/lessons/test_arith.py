@@ -38,7 +38,8 @@ def test_javascript_gives_the_same() -> None:
         const refused = [...table.wrong, ...{json.dumps(DEEP)}].map((text) => {{
           try {{ parse(text); return text; }} catch {{ return null; }}
         }}).filter((text) => text !== null);
-        console.log(JSON.stringify({{ values, refused, names: names(parse("a.b / (c - a.b) ** -d")) }}));
+        const found = names(parse("a.b / (c - a.b) ** -d"));
+        console.log(JSON.stringify({{ values, refused, names: found }}));
     """)
     assert found == {
         "values": list(TABLE["values"].values()), "refused": [], "names": ["a.b", "c", "a.b", "d"],
