@@ -193,6 +193,7 @@ class Worker:
             "kernels": [{"name": k["name"], "blob": blobs.put(k)} for k in listings],
             "plan": blobs.put(plan_listing(final)),
             "params": blobs.put({"params": param_listing(final, built.context.params)}),
+            "key": {"digest": built.key.digest, **dict(built.key.components)},
             "compiled": newly_built(trace.records),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
         }
