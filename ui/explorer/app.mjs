@@ -171,6 +171,7 @@ function embed(host, config) {
 
 const nonce = () => `${Date.now()}-${Math.random()}`;
 const asked = [];
+const CANCELLED = { cancelled: true, message: "job.cancelled", parameters: {} };
 
 /**
  * Ask for a job and follow it. `done` gives its result; it rejects with an error that has a message
@@ -187,6 +188,10 @@ function run(request, onEvent = () => {}) {
     cancel() {
       entry.cancelled = true;
       if (entry.token) cancel(entry.token);
+      else if (asked.indexOf(entry) > 0) {
+        asked.splice(asked.indexOf(entry), 1);
+        entry.reject(CANCELLED);
+      }
     },
   };
 }
@@ -204,8 +209,8 @@ function hearAnswer(answer) {
   if (entry.cancelled) cancel(answer.token);
   entry.stop = follow(answer.token, (event) => {
     if (event.event === "result") entry.resolve(event);
-    else if (event.event === "cancelled") entry.reject({ cancelled: true, message: "job.cancelled", parameters: {} });
-    else if (event.event === "error") entry.reject(event.error);
+    else if (event.event === "cancelled") entry.reject(CANCELLED);
+    else if (event.event === "error") entry.reject(event.trace ? { ...event.error, partial: event } : event.error);
     else entry.onEvent(event);
   });
 }

@@ -22,6 +22,16 @@ export async function openImported(digest, options) {
   return new Compile(options, trace, history, digest, null);
 }
 
+/** What a compile left that failed: the passes before, and the one at fault, which changed nothing. */
+export async function openPartial({ trace, history, pass, level }, options) {
+  const [told, document] = await Promise.all([blob(trace), blob(history)]);
+  if (!pass) return new Compile(options, told, new History(document), history, null);
+  const failed = { name: pass, text: pass, level, required: true, changed: false, unit: "ops", before: 0, after: 0,
+    milliseconds: null, drift: null, events: [], failed: true };
+  const film = new History({ ...document, passes: [...document.passes, { name: pass, level, steps: [] }] });
+  return new Compile(options, { ...told, passes: [...told.passes, failed] }, film, history, null);
+}
+
 export class Compile {
   constructor(options, trace, history, digest, event) {
     Object.assign(this, { options, trace, history, digest, event });

@@ -7,14 +7,19 @@
 
 import { h } from "../dom.mjs";
 import { createStore } from "../store.mjs";
-import { known, t } from "../text.mjs";
-import { openCompile, openImported } from "./compile.mjs";
+import { evaluate } from "../dims.mjs";
+import { bytes, known, t } from "../text.mjs";
+import { openCompile, openImported, openPartial } from "./compile.mjs";
 import { dock } from "./dock.mjs";
 import { inspector } from "./inspector.mjs";
+import { help } from "./help.mjs";
 import { keydown } from "./keys.mjs";
 import { panes } from "./panes.mjs";
 import { announcement, strip } from "./strip.mjs";
 import { toolbar } from "./toolbar.mjs";
+import { usual } from "./usual.mjs";
+
+export { usual };
 
 export const TABS = ["text", "rewrite", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 export const OVERLAYS = ["none", "bytes", "time", "drift"];
@@ -72,9 +77,20 @@ export function createExplorer(shell, { embedded = false } = {}) {
     }, (error) => {
       if (running !== job) return;
       running = null;
-      store.set({ job: null, error: error.error ?? (error.message ? { ...error, message: error.message, parameters: error.parameters ?? {} } : { message: "job.gone", parameters: {} }) });
+      fail(error.error ?? (error.message ? { ...error, message: error.message, parameters: error.parameters ?? {} } : { message: "job.gone", parameters: {} }), asked, left);
     });
     return done;
+  }
+
+  /**
+   * A compile came to nothing: the last good result stays, and what is asked for is again what is
+   * shown. Where there is none, what the compile left on its way is shown.
+   */
+  function fail(error, asked, left) {
+    const { compile: shown } = store.get();
+    const kept = shown?.whole ? { asked: shown.options } : {};
+    store.set({ job: null, error: error.partial ? { ...error, asked } : error, pending: null, ...(left ? { leftAsked: "" } : kept) });
+    if (!left && !shown?.whole && error.partial) act.showPartial({ ...error, asked });
   }
 
   async function showImported(digest, asked, job) {
@@ -87,8 +103,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
   /** Show a compile; the place in it is kept by the name of the pass. */
   function arrive(made) {
     const { compile: old, at, event, pending } = store.get();
-    const name = old?.whole ? old.passes[at]?.name : pending?.pass ?? "";
-    const found = made.passes.findIndex((pass) => pass.name === name);
+    const found = old?.whole ? samePlace(old, at, made) : made.passes.findIndex((pass) => pass.name === pending?.pass);
     const place = pending?.at ?? (found >= 0 ? found : firstChange(made));
     store.set({
       compile: made, job: null, times: null, pending: null,
@@ -135,6 +150,15 @@ export function createExplorer(shell, { embedded = false } = {}) {
     pick(name) {
       const { compile: made, at, event } = store.get();
       if (made === null) return;
+      const [, kind, key] = /^(kernel|group):(.*)$/s.exec(name) ?? [];
+      for (const state of kind === "group" ? made.states(at, event).reverse() : []) {
+        const group = state.groups.find((g) => g.key === key);
+        if (group) { act.select({ kind, key, origins: group.origins ?? [] }); return; }
+      }
+      if (kind === "kernel" && made.kernelNames.includes(key)) {
+        made.kernel(key).then((k) => act.select({ kind, key, origins: k.origins ?? [] }), () => {});
+        return;
+      }
       for (const state of made.states(at, event).reverse()) {
         const node = state.byKey.get(name);
         if (node) { act.select({ kind: "node", key: name, origins: node.origins ?? [] }); return; }
@@ -143,7 +167,10 @@ export function createExplorer(shell, { embedded = false } = {}) {
       if (node) act.select({ kind: "origin", key: node.position, origins: [node.position] });
     },
 
-    hover(origins) { store.set({ hover: origins?.length ? origins : null }); },
+    hover(origins) {
+      const { hover } = store.get();
+      if ((origins ?? []).join() !== (hover ?? []).join()) store.set({ hover: origins?.length ? origins : null });
+    },
     why(why) { store.set({ why }); },
     tab(tab) { store.set({ tab }); },
     kernel(name) { store.set({ kernel: name }); },
@@ -159,16 +186,33 @@ export function createExplorer(shell, { embedded = false } = {}) {
       if (which === "") store.set({ left: null, leftAsked: "" });
       else if (asked !== null) compile(asked, which);
     },
-    /** Compile again with some of what was asked changed. */
-    again(patch) {
+    /** Compile again with some of what was asked changed; `at`: the pass to open then. */
+    again(patch, at = null) {
       const { asked } = store.get();
-      if (asked !== null) compile({ ...asked, ...patch });
+      if (asked === null) return;
+      store.set({ pending: at === null ? null : { at } });
+      compile({ ...asked, ...patch });
     },
     fail(error) { store.set({ error }); },
+    /** Show how far a compile got that failed: its passes, the last good state, the pass at fault. */
+    async showPartial(error) {
+      const made = await openPartial(error.partial, error.asked).catch(() => null);
+      if (made === null || store.get().error?.partial !== error.partial) return;
+      store.set({ compile: made, asked: error.asked, at: made.passes.length - 1, event: null, selection: null });
+    },
+    /** The live region says what the sizes that were bound come to. */
+    sizesTold() {
+      const { compile: made, bound } = store.get();
+      const formula = made?.trace.floor_formula;
+      if (!formula) return;
+      const sizes = made.sizes(bound, sample());
+      const [before, after] = [formula.op_by_op, formula.fused].map((text) => bytes(evaluate(text, sizes)));
+      shell.announce(t("totals.announce", { sizes: Object.entries(sizes).map(([name, size]) => `${name} = ${size}`).join(", "), before, after }));
+    },
   };
 
   const context = { shell, store, act, embedded, sample };
-  const regions = [toolbar(context), strip(context), panes(context), inspector(context), dock(context)];
+  const regions = [toolbar(context), strip(context), panes(context), inspector(context), dock(context), help(context)];
   for (const region of regions) {
     const draw = (state, changed) => { if (state.compile !== null || region.always) region.draw(state, changed); };
     store.on([...region.keys, "refreshed"], draw);
@@ -221,10 +265,12 @@ export function createExplorer(shell, { embedded = false } = {}) {
   };
 }
 
-/** The pipeline of a sample as it is shown first: with the graph breaks that it asks for. */
-export function usual(shell, model) {
-  const sample = shell.samples.find((s) => s.name === model);
-  return sample?.force.length ? `default,partition-fallback{force=[${sample.force.join(",")}]}` : "default";
+/** Where a pass stands in another compile: the same name, as often before it; -1 where it is gone. */
+function samePlace(old, at, made) {
+  const { name } = old.passes[at] ?? {};
+  const nth = old.passes.slice(0, at).filter((pass) => pass.name === name).length;
+  const places = made.passes.flatMap((pass, k) => (pass.name === name ? [k] : []));
+  return places[Math.min(nth, places.length - 1)] ?? -1;
 }
 
 function firstChange(made) {

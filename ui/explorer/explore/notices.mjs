@@ -1,4 +1,4 @@
-// Progress of a running job, and problems with the way out.
+// Progress of a running job, problems with the way out, notices that ask for nothing.
 
 import { code, h } from "../dom.mjs";
 import { alone, known, t } from "../text.mjs";
@@ -12,8 +12,8 @@ export function progress({ text, done, of, cancel }) {
 }
 
 /** A problem: what is wrong, where, and the way out, all from the catalogue where it knows it. */
-export function problem(error) {
-  const { message, parameters = {}, text, file, node, remedy } = error;
+export function problem(error, { dismiss = null, more = null } = {}) {
+  const { message, parameters = {}, text, file, node, remedy, partial } = error;
   const way = `${message}.remedy`;
   return h("div", { class: "problem", role: "alert" },
     h("p", { class: "problem-title" }, h("span", { "aria-hidden": "true" }, "✕ "), t("problem.title")),
@@ -21,7 +21,16 @@ export function problem(error) {
       file ? [t("problem.file"), " ", code(file)] : null,
       file && node ? " · " : null,
       node ? [t("problem.node"), " ", code(node)] : null) : null,
+    partial?.pass ? h("p", null, t("problem.pass"), " ", code(partial.pass)) : null,
     h("p", null, known(message) ? alone(message, parameters) : text ?? message),
     h("p", { class: "problem-remedy" }, h("strong", null, t("problem.remedy"), " "),
-      known(way) ? alone(way, parameters) : remedy ?? t("problem.remedy.unknown")));
+      known(way) ? alone(way, parameters) : remedy ?? t("problem.remedy.unknown")),
+    more || dismiss ? h("div", { class: "problem-buttons" }, more,
+      dismiss ? h("button", { type: "button", id: "problem-close", onclick: dismiss }, t("problem.close")) : null) : null);
+}
+
+/** Something said once that is no problem. */
+export function notice(text, { dismiss, more = null }) {
+  return h("div", { class: "notice", role: "status" }, h("p", null, text), more,
+    h("button", { type: "button", id: "notice-close", onclick: dismiss }, t("problem.close")));
 }
