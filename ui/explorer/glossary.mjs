@@ -21,7 +21,7 @@ function folded(term) {
     const means = Object.values(term.means);
     const names = [...term.forms, ...Object.values(term.name)];
     texts.set(term, {
-      names: names.map(fold), all: ` ${fold([...names, ...means].join(" "))}`,
+      names: names.map(fold), every: ` ${fold(names.join(" "))}`, means: ` ${fold(means.join(" "))}`,
       spelled: spelled([...names, ...means].join(" ")),
     });
   }
@@ -30,8 +30,8 @@ function folded(term) {
 
 /**
  * The terms that a query finds, best first: a name is the query, begins with it, has a word that
- * begins with it, holds it; last those whose names and definitions have all its words. Among equals
- * those go first that are spelled as the query is; else the order stays. An empty query finds all.
+ * begins with it, holds it; the names have all its words; a definition has it. Among equals those go
+ * first that are spelled as the query is; else the order stays. An empty query finds all.
  */
 export function find(terms, query) {
   const wanted = fold(query);
@@ -39,13 +39,14 @@ export function find(terms, query) {
   const exactly = spelled(query);
   const words = wanted.split(" ");
   const rank = (term) => {
-    const { names, all, spelled: own } = folded(term);
+    const { names, every, means, spelled: own } = folded(term);
     const tie = own.includes(exactly) ? 0 : 0.5;
     if (names.includes(wanted)) return tie;
     if (names.some((name) => name.startsWith(wanted))) return 1 + tie;
     if (names.some((name) => name.includes(` ${wanted}`))) return 2 + tie;
     if (names.some((name) => name.includes(wanted))) return 3 + tie;
-    return words.every((word) => all.includes(` ${word}`)) ? 4 + tie : Infinity;
+    if (words.every((word) => every.includes(` ${word}`))) return 4 + tie;
+    return means.includes(` ${wanted}`) ? 5 + tie : Infinity;
   };
   return terms.map((term) => ({ term, rank: rank(term) })).filter((each) => each.rank < Infinity)
     .sort((a, b) => a.rank - b.rank).map((each) => each.term);
@@ -126,9 +127,10 @@ function place(tip, anchor) {
 const SAY_MS = 400; // a reader types on; what was found is said when they rest
 
 export function create(shell) {
-  const element = h("main", { class: "glossary" });
+  const element = h("section", { class: "glossary", "aria-labelledby": "glossary-title" });
   const list = h("ul", { class: "terms" });
   const count = h("p", { class: "term-count" });
+  const notice = h("p", { class: "term-notice" });
   const input = h("input", { type: "search", id: "glossary-query", autocomplete: "off", spellcheck: "false" });
   let terms = null, failed = false;
   let ordered = [], found = [], cards = new Map();
@@ -139,7 +141,7 @@ export function create(shell) {
 
   function draw() {
     if (terms === null) {
-      replace(element, h("h2", null, t("glossary.title")), failed
+      replace(element, h("h2", { id: "glossary-title" }, t("glossary.title")), failed
         ? h("div", { class: "problem", role: "alert" },
           h("p", { class: "problem-title" }, alone("glossary.failed")),
           h("button", { type: "button", id: "glossary-retry", onclick: begin }, t("glossary.retry")))
@@ -151,13 +153,12 @@ export function create(shell) {
     cards = new Map(ordered.map((term) => [term.id, card(term)]));
     list.setAttribute("aria-label", t("glossary.title"));
     replace(element,
-      h("div", { class: "glossary-head" },
-        h("h2", null, t("glossary.title")),
-        h("p", { class: "hint" }, t("glossary.about")),
-        h("div", { class: "glossary-search", role: "search" },
-          h("label", { for: "glossary-query" }, t("glossary.search")), input, count),
-        h("p", { class: "hint" }, t("glossary.keys"))),
-      list);
+      h("h2", { id: "glossary-title" }, t("glossary.title")),
+      h("p", { class: "hint" }, t("glossary.about")),
+      h("p", { class: "hint" }, t("glossary.keys")),
+      h("div", { class: "glossary-search", role: "search" },
+        h("label", { for: "glossary-query" }, t("glossary.search")), input, count),
+      notice, list);
     look();
   }
 
@@ -167,12 +168,18 @@ export function create(shell) {
     return h("li", { class: "term", id: `term-${term.id}` },
       h("h3", null,
         link({ class: "term-name", id: `term-name-${term.id}` }, term.id, follow, term.name[own]),
-        term.name[second] === term.name[own] ? null
-          : [" ", h("span", { class: "term-other", lang: second }, term.name[second])]),
+        beside(term) ? [" ", h("span", { class: "term-other", lang: second }, beside(term))] : null),
       h("p", { class: "term-means" }, term.means[own]),
       h("p", { class: "term-means other", lang: second }, term.means[second]),
       term.see.length === 0 ? null : h("p", { class: "term-see" }, t("glossary.see"), " ",
         term.see.map((id, k) => [k === 0 ? null : ", ", link(null, id, follow, name(id))])));
+  }
+
+  /** The name in the other language, without what the reader's own name says already. */
+  function beside(term) {
+    const own = term.name[language()], second = term.name[other()];
+    if (own === second || own.endsWith(` (${second})`) || own.startsWith(`${second} (`)) return "";
+    return second.replace(` (${own})`, "");
   }
 
   /** The list by the query. */
@@ -180,16 +187,17 @@ export function create(shell) {
     found = find(ordered, query);
     input.value = query;
     list.replaceChildren(...found.map((term) => cards.get(term.id)));
-    count.textContent = found.length === 0 ? t("glossary.none") : t("glossary.count", { n: number(found.length) });
+    count.textContent = t("glossary.count", { n: number(found.length) });
+    notice.textContent = found.length === 0 ? t("glossary.none") : "";
     for (const [id, made] of cards) {
       if (id === current) made.setAttribute("aria-current", "true");
       else made.removeAttribute("aria-current");
     }
   }
 
-  function say(text) {
+  function say() {
     clearTimeout(timer);
-    timer = setTimeout(() => shell.announce(text), SAY_MS);
+    timer = setTimeout(() => shell.announce(notice.textContent || count.textContent), SAY_MS);
   }
 
   /** Make a term the one the address speaks of, and show it. */
@@ -199,8 +207,8 @@ export function create(shell) {
     if (!cards.has(id)) {
       current = "";
       look();
-      count.textContent = t("glossary.unknown", { term: id });
-      say(count.textContent);
+      notice.textContent = t("glossary.unknown", { term: id });
+      say();
       return;
     }
     shell.address.set({ term: id });
@@ -230,7 +238,7 @@ export function create(shell) {
     shell.address.set({ term: "" });
     look();
     element.parentElement?.scrollTo?.({ top: 0 });
-    say(count.textContent);
+    say();
   });
 
   element.addEventListener("keydown", (event) => {
@@ -287,7 +295,7 @@ export function create(shell) {
     },
     refresh() {
       draw();
-      if (current && terms !== null) cards.get(current).scrollIntoView({ block: "nearest" });
+      if (cards.has(current)) cards.get(current).scrollIntoView({ block: "nearest" });
     },
   };
 }
