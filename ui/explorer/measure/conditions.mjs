@@ -33,7 +33,7 @@ function say(key, value) {
   }
   const seed = /^made, seed (\d+)$/.exec(value);
   if (seed) return t("conditions.value.made", { seed: seed[1] });
-  const word = `conditions.value.${String(value).replaceAll(" ", "-")}`;
+  const word = `conditions.value.${String(value).replaceAll(/[ ']+/g, "-")}`;
   return known(word) ? t(word) : code(value);
 }
 
