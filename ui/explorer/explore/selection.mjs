@@ -19,6 +19,11 @@ export function relates(selection, origins) {
   return selection !== null && (origins ?? []).some((origin) => selection.origins.includes(origin));
 }
 
+/** Whether something with these origins is lit: `hover` of the state is a list of origins or null. */
+export function isLit(hover, origins) {
+  return hover !== null && (origins ?? []).some((origin) => hover.includes(origin));
+}
+
 /** key -> "picked" or "related" for the nodes of a state. */
 export function marked(selection, state) {
   const found = new Map();

@@ -25,3 +25,17 @@ export function findNode(compile, at, event, name) {
   const node = named.get(compile.history).get(name);
   return node === undefined ? null : { node, state: null };
 }
+
+/**
+ * The kernel of what is selected, or null: by name, by the values that its launches make, or the first
+ * launch whose origins hold all of the selection's.
+ */
+export function kernelOf(plan, compile, selection) {
+  if (selection === null) return null;
+  const { key, origins } = selection;
+  if (compile.kernelNames.includes(key)) return key;
+  const launches = plan.steps.filter((step) => step.kind === "kernel" && compile.kernelNames.includes(step.name));
+  const found = launches.find((step) => step.values.includes(key))
+    ?? (origins.length ? launches.find((step) => origins.every((o) => step.origins.includes(o))) : undefined);
+  return found?.name ?? null;
+}

@@ -2,8 +2,10 @@
 
 import { code, h, replace } from "../../dom.mjs";
 import { known, t } from "../../text.mjs";
+import { kindOf } from "../events.mjs";
 
-const MOST = 300;
+const MOST = 200;
+const TAGS = { refused: "◆ ", note: "○ " };
 
 export function create({ act }) {
   const element = h("div", { class: "rewrite" });
@@ -11,27 +13,38 @@ export function create({ act }) {
   function draw(state) {
     const { compile, at, event } = state;
     const pass = compile.passes[at];
+    const of = pass.events.length;
     const about = `pass.${pass.name}`;
+    const first = Math.max(0, Math.min(of - MOST, (event ?? 0) - MOST / 2));
+    const shown = pass.events.slice(first, first + MOST);
+    const held = element.contains(element.getRootNode().activeElement) && element.getRootNode().activeElement.closest(".events");
     replace(element,
-      h("h3", null, t("story.title", { number: at + 1, of: compile.passes.length }), " ", code(pass.text)),
+      h("div", { class: "row" },
+        h("h3", null, t("story.title", { number: at + 1, of: compile.passes.length }), " ", code(pass.text)),
+        of === 0 ? null : h("div", { class: "steps", role: "group", "aria-label": t("events.label") },
+          h("button", { type: "button", id: "event-whole", "aria-pressed": String(event === null), onclick: () => act.goto(at) }, t("events.whole")),
+          h("button", { type: "button", id: "event-back", "aria-label": t("events.back"), disabled: event === null, onclick: () => act.step(-1) }, "←"),
+          h("button", { type: "button", id: "event-on", "aria-label": t("events.on"), disabled: event === of - 1, onclick: () => act.step(1) }, "→"),
+          h("span", { class: "hint" }, event === null ? t("events.title", { n: of }) : t("event.announce", { number: event + 1, of })))),
       known(about) ? h("p", null, t(about)) : null,
       h("p", { class: "hint" }, t(`level.${pass.level}`),
         pass.milliseconds === null ? null : [" · ", t("story.time", { took_ms: pass.milliseconds })]),
-      pass.events.length === 0 ? h("p", null, t("events.none"))
-        : h("ol", { class: "events", "aria-label": t("events.label") },
-          pass.events.slice(0, MOST).map((e, k) => sentence(e, k, k === event, () => act.goto(at, k)))),
-      pass.events.length > MOST ? h("p", { class: "hint" }, t("events.more", { n: pass.events.length - MOST })) : null);
-    element.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+      of === 0 ? h("p", null, t("events.none")) : h("ol", { class: "events", start: first + 1, "aria-label": t("events.label") },
+        shown.map((e, k) => sentence(e, first + k, first + k === event, () => act.goto(at, first + k)))),
+      of > MOST ? h("p", { class: "hint" }, t("events.window", { from: first + 1, to: first + shown.length, of })) : null);
+    const now = element.querySelector("[aria-current]");
+    now?.scrollIntoView({ block: "nearest" });
+    if (held && now) now.querySelector("button").focus({ preventScroll: true });
   }
 
   return { element, keys: ["compile", "at", "event"], draw };
 }
 
 function sentence(event, k, now, go) {
-  const refused = event.edits === 0;
-  return h("li", { class: refused ? "event refused" : "event", "aria-current": now ? "step" : null },
+  const kind = kindOf(event);
+  return h("li", { class: `event ${kind}`, "aria-current": now ? "step" : null, "data-event": k },
     h("button", { type: "button", class: "plain", id: `event-${k}`, onclick: go },
-      refused ? h("span", { class: "tag" }, h("span", { "aria-hidden": "true" }, "◆ "), t("event.refused")) : null,
+      kind === "edit" ? null : h("span", { class: `tag ${kind}` }, h("span", { "aria-hidden": "true" }, TAGS[kind]), t(`event.${kind}`), " "),
       event.where ? [code(event.where), " "] : null,
       t(event.message, event.parameters)));
 }
