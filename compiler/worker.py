@@ -34,7 +34,7 @@ from compiler.measure.drift import with_drift
 from compiler.measure.effects import effects
 from compiler.measure.report import baseline, explanation
 from compiler.passes.base import Built as BuiltKernel
-from compiler.pipeline import for_target, print_pipeline
+from compiler.pipeline import Pipeline, for_target, print_pipeline
 from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
@@ -165,24 +165,25 @@ class Worker:
         options = read_options(job.request)
         model = load(job.request)
         blobs = Blobs(Path(_text(job.request, "blobs")))
-        records: list[PassRecord] = []
+        passes = for_target(read_pipeline(self._pipeline(options)), options.target)
+        reached = Reached(model.name, options, passes, blobs)
         try:
             built = compiler.compile(
                 model,
                 target=options.target,
                 pin=options.pin,
-                pipeline=self._pipeline(options),
+                pipeline=passes,
                 numerics=options.numerics,
                 threads=options.threads,
                 sizes=options.sizes,
-                progress=self._on_pass(job, blobs, records),
+                progress=self._on_pass(job, reached),
                 cancel=job.cancel,
                 kernels=self._known(options.target),
             )
         except compiler.Cancelled:
             raise
         except Exception as error:
-            return self._failed(job, error, options, records, blobs)
+            return self._failed(job, error, reached)
         trace = with_drift(built) if options.drift else built.trace
         final = trace.final
         listings = kernel_listings(final, built.context.blobs.data)
@@ -198,29 +199,18 @@ class Worker:
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
         }
 
-    def _failed(
-        self,
-        job: Job,
-        error: Exception,
-        options: Options,
-        records: Sequence[PassRecord],
-        blobs: Blobs,
-    ) -> dict[str, Json]:
+    def _failed(self, job: Job, error: Exception, reached: Reached) -> dict[str, Json]:
         """The error of a compile, and how far it got: trace and history up to the pass that
         failed, which `pass` names. An error before the first pass has neither."""
         answer: dict[str, Json] = {"event": "error", "error": error_json(error, job.request)}
-        if not records:
+        if not reached.records:
             return answer
-        passes = for_target(read_pipeline(self._pipeline(options)), options.target)
-        name = str(job.request.get("name") or Path(_text(job.request, "model")).stem)
-        text = print_pipeline(passes)
-        trace = Trace(Path(name).stem, text, options.target, options.numerics, tuple(records))
-        failed = passes[len(records)] if len(records) < len(passes) else None
+        done = len(reached.records)
+        failed = reached.pipeline[done] if done < len(reached.pipeline) else None
         return answer | {
             "pass": None if failed is None else failed.name,
             "level": None if failed is None else failed.level,
-            "trace": blobs.put(trace.to_json()),
-            "history": blobs.put(history(records)),
+            **reached.put(),
         }
 
     def _measure(self, job: Job) -> dict[str, Json]:
@@ -270,16 +260,13 @@ class Worker:
         return print_pipeline(baseline(read_pipeline(options.pipeline)))
 
     def _on_pass(
-        self, job: Job, blobs: Blobs | None = None, records: list[PassRecord] | None = None
+        self, job: Job, reached: Reached | None = None
     ) -> Callable[[PassRecord | None, str, int, int], None]:
-        """Tells of progress; with `blobs` the imported graph, as soon as it is there. `records`
-        takes what has been done so far."""
+        """Tells of progress; with `reached` the imported graph, as soon as it is there."""
 
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
             answer: dict[str, Json] = {"event": "progress", "phase": phase, "done": done, "of": of}
             if record is not None:
-                if records is not None:
-                    records.append(record)
                 answer |= {
                     "name": record.name,
                     "changed": record.changed,
@@ -287,8 +274,10 @@ class Worker:
                     "before": count(record.before, record.unit),
                     "after": count(record.after, record.unit),
                 }
-                if blobs is not None and record.name == "import":
-                    answer["history"] = blobs.put(history([record]))
+                if reached is not None:
+                    reached.records.append(record)
+                    if record.name == "import":
+                        answer |= reached.put()
             self._answer(job, answer)
 
         return told
@@ -438,6 +427,27 @@ class Blobs:
             part.write_bytes(data)
             part.replace(path)
         return digest
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a compile has got: the records so far of the passes that it runs."""
+
+    name: str
+    options: Options
+    pipeline: Pipeline
+    blobs: Blobs
+    records: list[PassRecord] = field(default_factory=list[PassRecord])
+
+    def put(self) -> dict[str, Json]:
+        """Digests of `trace` and `history` up to here."""
+        text = print_pipeline(self.pipeline)
+        records = tuple(self.records)
+        trace = Trace(self.name, text, self.options.target, self.options.numerics, records)
+        return {
+            "trace": self.blobs.put(trace.to_json()),
+            "history": self.blobs.put(history(records)),
+        }
 
 
 def finite(value: Json) -> Json:

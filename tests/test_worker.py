@@ -135,6 +135,9 @@ def test_the_imported_graph_is_there_before_anything_is_built(
     (told,) = (p for p in progress if "history" in p)
     assert (told["name"], told["done"]) == ("import", 1) and told is progress[0]
     early, whole = read(tmp_path, told["history"]), read(tmp_path, result["history"])
+    trace, last = read(tmp_path, told["trace"]), read(tmp_path, result["trace"])
+    (first,), shown = trace["passes"], last["passes"][0]
+    assert first["events"] == shown["events"] and trace["pipeline"] == last["pipeline"]
     assert [p["name"] for p in early["passes"]] == ["import"]
     assert early["chunks"] == whole["chunks"][: len(early["chunks"])]
     assert (early["first"], early["passes"][0]) == (whole["first"], whole["passes"][0])

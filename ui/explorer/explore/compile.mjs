@@ -10,16 +10,10 @@ export async function openCompile(event, options) {
   return new Compile(options, trace, new History(history), event.history, event);
 }
 
-/** The imported graph alone, before anything is built. */
-export async function openImported(digest, options) {
-  const history = new History(await blob(digest));
-  const passes = history.passes.map((pass) => ({
-    name: pass.name, text: pass.name, level: pass.level, required: true, changed: true, unit: "ops",
-    before: 0, after: history.drawn(0, pass.steps.length).nodes.length, milliseconds: null, drift: null,
-    events: pass.steps.map(() => ({ rule: "import", where: "", edits: 1, message: "import.done", parameters: {} })),
-  }));
-  const trace = { passes, decisions: [], breaks: [], symbols: [], nodes: [], pipeline: "", model: options.model };
-  return new Compile(options, trace, history, digest, null);
+/** The imported graph alone, before anything is built: the same as a progress event names it. */
+export async function openImported({ trace, history }, options) {
+  const [told, document] = await Promise.all([blob(trace), blob(history)]);
+  return new Compile(options, told, new History(document), history, null);
 }
 
 /** What a compile left that failed: the passes before, and the one at fault, which changed nothing. */

@@ -64,7 +64,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
     const job = shell.run(request, (event) => {
       if (running !== job) return;
       phase(...phrase(event));
-      if (event.history && !left) showImported(event.history, asked, job);
+      if (event.history && !left) showImported(event, asked, job);
     });
     running = job;
     store.set({ error: null, ...(left ? { leftAsked: left } : { asked, left: null, leftAsked: "" }) });
@@ -93,10 +93,10 @@ export function createExplorer(shell, { embedded = false } = {}) {
     if (!left && !shown?.whole && error.partial) act.showPartial({ ...error, asked });
   }
 
-  async function showImported(digest, asked, job) {
+  async function showImported(event, asked, job) {
     const { compile: now } = store.get();
     if (now !== null && now.options.model === asked.model) return;
-    const made = await openImported(digest, asked).catch(() => null);
+    const made = await openImported(event, asked).catch(() => null);
     if (made !== null && running === job) store.set({ compile: made, at: 0, event: null, selection: null });
   }
 
