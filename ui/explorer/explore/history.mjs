@@ -99,7 +99,7 @@ export function label(node, constants) {
     : node.kind === "output" ? `output ${node.label}` : node.kind.replace(/^onnx\./, "");
   const read = (node.ins ?? []).filter((value) => constants.has(value)).map((value) => constants.get(value));
   const texts = [[kind, ...read].join(" "), node.key, node.type ?? ""];
-  return [...new Set(texts)].filter((text) => text && !(node.kind === "output" && text === node.key)).map(shorten);
+  return [...new Set(texts)].filter((text) => text).map(shorten);
 }
 
 const SHOWN = 30;
