@@ -15,15 +15,16 @@ export function dataTable({ id, caption, columns, rows, sort = null, onSort = ()
   const by = columns.find((column) => column.key === sort?.key && column.value);
   const sorted = by ? rows.toSorted((a, b) => order(by.value(a), by.value(b)) * (sort.down ? -1 : 1)) : rows;
   const head = columns.map((column) => {
-    if (!column.value) return h("th", { scope: "col" }, column.label);
+    if (!column.value) return h("th", { scope: "col", class: `column-${column.key}` }, column.label);
     const now = sort?.key === column.key ? (sort.down ? "descending" : "ascending") : "none";
     const next = now === "none" ? { key: column.key, down: Boolean(column.down) } : { key: column.key, down: !sort.down };
-    return h("th", { scope: "col", "aria-sort": now },
+    return h("th", { scope: "col", class: `column-${column.key}`, "aria-sort": now },
       h("button", { type: "button", class: "plain sort", id: `${id}-sort-${column.key}`, onclick: () => onSort(next) },
         column.label, h("span", { "aria-hidden": "true" }, { none: "", ascending: " ▲", descending: " ▼" }[now])));
   });
   const body = sorted.slice(0, MOST).map((row, k) => h("tr", { class: picked(row) || null },
-    columns.map((column, j) => (j === 0 ? h("th", { scope: "row" }, column.cell(row, k)) : h("td", null, column.cell(row, k))))));
+    columns.map((column, j) => h(j === 0 ? "th" : "td", { scope: j === 0 ? "row" : null, class: `column-${column.key}` },
+      column.cell(row, k)))));
   return h("div", { class: "data-table", id, onkeydown: step },
     h("div", { class: "table", tabindex: 0, role: "group", "aria-label": caption },
       h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, head)), h("tbody", null, body))),

@@ -103,7 +103,7 @@ export function create({ shell, store, act, sample }) {
         copyButton(shell, "kernel-copy", text, t("copy.copy"), t("copy.of", { name: `${kernel.name}, ${t(`listing.${form}`)}` })),
         saveButton("kernel-save", file, text, t("copy.save"), t("copy.save.of", { name: file }))),
       figures(plan.steps.filter((step) => step.kind === "kernel" && step.name === kernel.name), sizes),
-      now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint")) : null);
+      h("div", { class: "row notes" }, atSizes(sizes), now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint")) : null));
   }
 
   function turn(name) {
@@ -121,9 +121,9 @@ export function create({ shell, store, act, sample }) {
     if (steps.length === 0) return null;
     if (steps.length === 1) {
       const [{ reads, writes }] = steps;
-      return [h("p", { class: "figures" }, t("kernels.reads"), " ", amount(reads, sizes), " · ", t("kernels.writes"), " ", amount(writes, sizes)), atSizes(sizes)];
+      return h("p", { class: "figures" }, t("kernels.reads"), " ", amount(reads, sizes), " · ", t("kernels.writes"), " ", amount(writes, sizes));
     }
-    return h("details", { id: "kernel-steps" }, h("summary", null, t("kernels.steps", { n: steps.length })), atSizes(sizes),
+    return h("details", { id: "kernel-steps" }, h("summary", null, t("kernels.steps", { n: steps.length })),
       dataTable({ id: "steps-table", caption: t("kernels.steps", { n: steps.length }), rows: steps, columns: [
         { key: "values", label: t("kernels.values"), cell: (step) => step.values.map((v) => [code(v), " "]) },
         { key: "reads", label: t("kernels.reads"), cell: (step) => amount(step.reads, sizes) },

@@ -49,6 +49,8 @@ export function create({ store, act }) {
     const spoken = state.left === null ? ["pane.before.text", "pane.after.text"] : names;
     const related = (line) => (state.selection?.key && line.key === state.selection.key ? "picked"
       : relates(state.selection, line.origins) ? "related" : "");
+    const chosen = () => found.findIndex((row) => !row.skipped
+      && [row.before, row.after].some((j, k) => j >= 0 && related(both[k].state.lines[j]) === "picked"));
     both.forEach(({ state: side }, k) => {
       titles[k].textContent = t(names[k]);
       listings[k].show(found.map((row) => {
@@ -61,9 +63,9 @@ export function create({ store, act }) {
     });
     if (old !== held) {
       const first = found.findIndex((row) => !row.skipped && (row.left !== "same" || row.right !== "same"));
-      for (const listing of listings) listing.reveal(Math.max(0, first));
+      for (const listing of listings) listing.reveal(Math.max(0, first >= 0 ? first : chosen()));
     } else if (state.selection !== null && state.selection !== picked) {
-      const first = found.findIndex((row) => !row.skipped && [row.before, row.after].some((j, k) => j >= 0 && related(both[k].state.lines[j]) === "picked"));
+      const first = chosen();
       if (first >= 0 && !element.contains(element.getRootNode().activeElement)) for (const listing of listings) listing.reveal(first);
     }
     picked = state.selection;
