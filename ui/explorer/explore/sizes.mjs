@@ -93,7 +93,7 @@ export function sizes({ shell, store, act, embedded, sample }) {
         const others = readPins(store.get().asked.pin).filter(([other]) => other !== name);
         if (pinned !== undefined) act.bind(name, pinned);
         act.again({ pin: printPins(pinned === undefined ? [...others, [name, value]] : others) });
-      } }, h("span", { "aria-hidden": "true" }, pinned === undefined ? "⚲" : "⚲ ✓"));
+      } }, h("span", { "aria-hidden": "true" }, pinned === undefined ? "" : "✓ ", t("sizes.pin.short")));
     const told = () => act.sizesTold?.();
     const label = h("span", { class: "size-name" }, code(name));
     return {

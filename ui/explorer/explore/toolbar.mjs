@@ -116,20 +116,19 @@ function leftPane({ store, act }) {
     if (other) field.focus();
     else act.left(choose.value);
   } });
-  const label = h("label", { for: "left-pane" });
   const field = h("input", { type: "text", id: "left-pipeline", spellcheck: "false", autocomplete: "off", translate: "no" });
   const go = h("button", { type: "submit" });
   const form = h("form", { class: "left-form", hidden: true, onsubmit: (event) => {
     event.preventDefault();
     if (field.value.trim()) act.left(field.value.trim());
   } }, field, go);
-  const element = h("div", { class: "left-pane" }, label, choose, form);
+  const element = h("div", { class: "left-pane" }, choose, form);
   const CHOICES = ["", "op_by_op", "other"];
 
   function draw(state, changed) {
     if (changed.size && !["asked", "leftAsked", "left", "job", "compile", "refreshed"].some((key) => changed.has(key))) return;
     element.hidden = state.asked === null;
-    label.textContent = t("left.title");
+    choose.setAttribute("aria-label", t("left.title"));
     go.textContent = t("left.compile");
     field.setAttribute("aria-label", t("left.pipeline"));
     field.placeholder = "default,-cse";
