@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 .PHONY: help run test conformance bench lessons samples clean chromium gpu
 
 help: ## Show these targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 run: $(VENV)/.installed gpu ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
@@ -26,6 +26,11 @@ test: $(VENV)/.installed-test chromium ## Install the test tools, check style an
 
 bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks
+
+bench-page: $(VENV)/.installed-test chromium ## Frames, first pictures and many sessions at once, of the page
+	@for name in page sessions; do
+		if [ -f benchmarks/$$name.py ]; then $(BIN)/python -m benchmarks.$$name; fi
+	done
 
 conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
 	@$(BIN)/python -m conformance

@@ -7,17 +7,14 @@ passes through `data` costs time at every rerun.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import streamlit as st
 from streamlit.components import v2 as components
 
 from ui import inbox
 from ui.language import LANGUAGES, sentence
-from ui.routes import version
+from ui.routes import styles, version
 from ui.service import UPLOAD_LIMIT, service
-
-HERE = Path(__file__).resolve().parent
 
 # The newline tells Streamlit that this is code, not the name of a file.
 MODULE = """
@@ -58,7 +55,7 @@ def main() -> None:
     explorer = components.component(
         "explorer",
         html='<div class="explorer-host"></div>',
-        css="".join(p.read_text(encoding="utf-8") for p in sorted(HERE.glob("explorer/**/*.css"))),
+        css=styles(),
         js=MODULE.format(version=version()),
     )
     explorer(

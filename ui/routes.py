@@ -101,6 +101,13 @@ def version() -> str:
     return h.hexdigest()[:16]
 
 
+@cache
+def styles() -> str:
+    """The style sheets of the component, one after the other."""
+    found = sorted((HERE / "explorer").rglob("*.css"))
+    return "".join(path.read_text(encoding="utf-8") for path in found)
+
+
 async def translations(request: Request) -> Response:
     language = request.path_params["language"]
     if language not in LANGUAGES:
