@@ -2,7 +2,7 @@
 
 GET  /ui/<version>/…      modules, catalogues, samples and glossary; never change
 GET  /blob/<digest>       what a worker wrote; never changes
-GET  /layout/<digest>     the drawn graph of a snapshot
+GET  /layout/<digest>/<pass>?open=<group>   where the graphs around a pass of a history go; ditto
 POST /upload?name=…       one `.onnx`; answers its digest
 GET  /job/<token>         the events of a job, as server-sent events
 DELETE /job/<token>       cancel
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from functools import cache
@@ -27,12 +28,16 @@ from lessons import glossary, public
 from lessons.form import written
 from sample_models import catalogue
 from ui.language import LANGUAGES, sentences
+from ui.layout import NO_SUCH
 from ui.service import ROOT, UPLOAD_LIMIT, service
 from ui.supervisor import Job, failure
 
 HERE = Path(__file__).resolve().parent
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 LAYOUT_SECONDS = 10.0
+PLACE = re.compile(r"[0-9]{1,4}/(§[0-9.]{1,40})?")
+"""A pass, and the key of a group (ui/layout.py) or nothing."""
+
 POLL_SECONDS = 0.05
 PING_SECONDS = 5.0
 
@@ -147,16 +152,18 @@ _drawing = asyncio.Semaphore(1)
 
 
 async def layout(request: Request) -> Response:
-    """Draws at most one graph at a time, each in a process that is killed when it takes long."""
-    digest = request.path_params["digest"]
-    snapshot = service().blobs.path(digest)
-    if snapshot is None:
+    """Lays out at most one graph at a time, each in a process that is killed when it takes long."""
+    digest, at = request.path_params["digest"], request.path_params["at"]
+    opened = request.query_params.get("open", "")
+    history = service().blobs.path(digest)
+    if history is None or not PLACE.fullmatch(f"{at}/{opened}"):
         return refused(404, "blob.gone")
+    made_from = hashlib.sha256(f"{digest}/{at}/{opened}".encode()).hexdigest()
     async with _drawing:
-        kept = service().layouts.path(digest)
+        kept = service().layouts.path(made_from)
         if kept is None:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "ui.layout", str(snapshot),
+                sys.executable, "-m", "ui.layout", str(history), at, opened,
                 cwd=ROOT, stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
             try:
@@ -167,9 +174,11 @@ async def layout(request: Request) -> Response:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
+            if process.returncode == NO_SUCH:
+                return refused(404, "blob.gone")
             if process.returncode != 0:
                 return refused(422, "layout.large")
-            service().layouts.write(digest, data)
+            service().layouts.write(made_from, data)
             return Response(data, media_type="application/json", headers=FOREVER)
     return FileResponse(kept, media_type="application/json", headers=FOREVER)
 
@@ -264,7 +273,7 @@ def routes() -> list[BaseRoute]:
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
         Route(f"{at}/translations/{{language}}.json", translations),
         Route("/blob/{digest}", blob),
-        Route("/layout/{digest}", layout),
+        Route("/layout/{digest}/{at}", layout),
         Route("/upload", upload, methods=["POST"]),
         Route("/job/{token}", follow, methods=["GET"]),
         Route("/job/{token}", cancel, methods=["DELETE"]),
