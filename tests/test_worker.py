@@ -257,7 +257,7 @@ def test_a_wrong_pipeline_is_an_error_of_the_compiler(client: Client, tmp_path: 
     pipeline = "default,-nothing"
     client.send(compile_request(1, "softmax_spelled_out", tmp_path, pipeline=pipeline))
     error = client.until_last(1)[-1]["error"]
-    assert error["message"] == "error.pipeline" and "nothing" in error["text"]
+    assert error["message"] == "pipeline.unknown" and "nothing" in error["text"]
 
 
 def test_lines_that_are_no_requests_are_answered(client: Client) -> None:

@@ -63,13 +63,13 @@ class Job:
 
     token: str
     request: Mapping[str, object]
-    background: bool = False
-    """Whether it gives way to jobs that somebody waits for."""
     events: list[Json] = field(default_factory=list[Json])
     cancelled: bool = False
     listeners: int = 0
     heard: float = field(default_factory=time.monotonic)
     """When somebody last listened."""
+    background: bool = False
+    """Whether it gives way to jobs that somebody waits for."""
 
     @property
     def done(self) -> bool:
@@ -179,7 +179,7 @@ class Supervisor:
 
     def submit(self, request: Mapping[str, object], *, background: bool = False) -> Job:
         """Put a job in the queue. When too many wait, the job comes back refused."""
-        job = Job(secrets.token_urlsafe(18), request, background)
+        job = Job(secrets.token_urlsafe(18), request, background=background)
         with self._changed:
             self._jobs[job.token] = job
             finished = [t for t, j in self._jobs.items() if j.done and not self._kept(j)]

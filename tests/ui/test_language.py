@@ -127,7 +127,7 @@ def test_every_error_of_the_page_names_a_way_out() -> None:
         "request.pin", "request.size", "request.size.range", "request.kind", "request.model",
         "request.pipeline", "upload.kind", "upload.large", "upload.empty", "upload.failed",
         "upload.elsewhere", "blob.gone", "layout.large", "error.internal", "error.memory",
-        "error.request", "request.exercise", "request.submission",
+        "error.request", "request.exercise", "request.submission", "upload.other",
     }  # fmt: skip
     assert set(errors) == shown
 

@@ -25,7 +25,7 @@ export function toolbar(context) {
   const hint = h("div", { class: "toolbar-hint" });
   const element = h("div", { class: "region toolbar", role: "group" },
     embedded ? null : back, title, totals, row.element, h("span", { class: "spring" }), running,
-    left.element, embedded ? null : panel.element, embedded ? null : help, said, hint);
+    h("div", { class: "toolbar-end" }, left.element, embedded ? null : [panel.element, help]), said, hint);
 
   function draw(state, changed) {
     const all = changed.size === 0 || changed.has("refreshed");
