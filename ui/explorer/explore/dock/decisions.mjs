@@ -8,7 +8,12 @@ import { print } from "../pipeline_text.mjs";
 import { amount, atSizes, dataTable, pick } from "../tables.mjs";
 
 export function create({ store, act, sample }) {
-  const element = h("div", { class: "decisions" });
+  const content = h("div", { class: "decisions" });
+  const other = pairForm((word, pair) => {
+    const { asked, compile } = store.get();
+    again(overrule(asked.pipeline, compile.trace.pipeline, word, pair));
+  });
+  const element = h("div", { class: "decisions" }, content, other.element);
   let sort = null;
 
   const again = (pipeline) => act.again({ pipeline: print(pipeline), drift: false });
@@ -38,7 +43,8 @@ export function create({ store, act, sample }) {
       { key: "gain", label: t("decisions.gain"), value: (d) => d.gain, down: true, cell: (d) => duration(d.gain * 1e3) },
       { key: "act", label: t("decisions.act"), cell: (d) => controls(d, now, busy, state) },
     ];
-    replace(element,
+    other.draw(before, selection, busy);
+    replace(content,
       overrides(now, busy, state),
       h("div", { class: "row" },
         h("input", { type: "checkbox", id: "decisions-why", checked: state.why, disabled: selection === null, onchange: (event) => act.why(event.target.checked) }),
@@ -59,8 +65,9 @@ export function create({ store, act, sample }) {
       "aria-label": t(`decisions.${word}.of`, { a: d.a, b: d.b }),
       onclick: () => again(overrule(asked.pipeline, compile.trace.pipeline, word, pair)),
     }, t(`decisions.${word}`));
-    const forced = ["force", "forbid"].find((word) => now[word].includes(pair));
-    return h("span", { class: "controls" }, d.verdict === "merged" ? button("forbid") : button("force"),
+    const forced = d.rule === "forbid" ? "forbid" : ["force", "forbid"].find((word) => now[word].includes(pair));
+    return h("span", { class: "controls" },
+      d.verdict === "merged" ? button("forbid") : d.rule === "forbid" ? null : button("force"),
       forced ? h("span", { class: "hint" }, t(`decisions.${forced}.now`)) : null);
   }
 
@@ -78,6 +85,42 @@ export function create({ store, act, sample }) {
   }
 
   return { element, keys: ["compile", "asked", "selection", "why", "bound", "job", "at", "event"], draw };
+}
+
+/** Any two values of the graph, to force or forbid: not every pair is tried by itself. */
+function pairForm(go) {
+  const known = h("datalist", { id: "pair-names" });
+  const fields = ["a", "b"].map((name) => h("input", { type: "text", id: `pair-${name}`, list: "pair-names", size: 14, spellcheck: "false", autocomplete: "off", oninput: ready }));
+  const labels = ["a", "b"].map((name) => h("label", { for: `pair-${name}` }));
+  const buttons = ["force", "forbid"].map((word) => h("button", {
+    type: "button", id: `pair-${word}`, onclick: () => go(word, fields.map((field) => field.value.trim()).join("+")),
+  }));
+  const summary = h("summary", null);
+  const hint = h("p", { class: "hint" });
+  const element = h("details", { class: "pair", id: "pair" }, summary, hint,
+    h("div", { class: "row" }, labels[0], fields[0], labels[1], fields[1], buttons, known));
+  let names = new Set(), off = false, last = null;
+
+  function ready() {
+    const [a, b] = fields.map((field) => field.value.trim());
+    for (const button of buttons) button.disabled = off || a === b || !names.has(a) || !names.has(b);
+  }
+
+  function draw(before, selection, busy) {
+    const nodes = before?.nodes.filter((node) => !["input", "output", "param"].includes(node.kind)) ?? [];
+    names = new Set(nodes.map((node) => node.key));
+    off = busy;
+    summary.textContent = t("decisions.pair");
+    hint.textContent = t("decisions.pair.hint");
+    ["a", "b"].forEach((name, k) => { labels[k].textContent = t(`decisions.${name}`); });
+    ["force", "forbid"].forEach((word, k) => { buttons[k].textContent = t(`decisions.${word}`); });
+    if (known.childElementCount !== names.size) replace(known, [...names].map((value) => h("option", { value })));
+    if (selection !== last && names.has(selection?.key)) fields[0].value = selection.key;
+    last = selection;
+    ready();
+  }
+
+  return { element, draw };
 }
 
 function verdict(d) {
