@@ -2,8 +2,11 @@
 
 import json
 import random
+import shlex
 
+from compiler.__main__ import assignments, parser
 from compiler.ir.plan import Interval, assign_offsets
+from compiler.messages import catalogue
 from tests.ui.test_modules import run
 
 
@@ -109,7 +112,8 @@ def test_the_life_of_an_op() -> None:
             { lines: [line("%a = Relu %x", "a", ["n0"])] },
             { lines: [line("%a = map.relu %x", "a", ["n0"])], nodes: [{ key: "a" }] },
             { lines: [line("%b = Neg %x", "b", ["n1"])] },
-            { lines: [line("%b = fused {", "b", ["n0", "n1"]), line("  %a = map.relu %x", "a", ["n0"])],
+            { lines: [line("%b = fused {", "b", ["n0", "n1"]),
+                      line("  %a = map.relu %x", "a", ["n0"])],
               nodes: [{ key: "a", group: "b" }] },
             { lines: [line("kernel @k0 {", "k0", ["n0", "n1"])] },
           ],
@@ -122,7 +126,7 @@ def test_the_life_of_an_op() -> None:
           ],
         };
         const edit = { edits: 1, where: "" }, refused = { edits: 0, where: "a" };
-        const records = [{ events: [edit, edit] }, { events: [edit, refused] }, { events: [edit] }, { events: [edit] }];
+        const records = [[edit, edit], [edit, refused], [edit], [edit]].map((events) => ({ events }));
         const life = (key, origins) => M.biography(history, records, { key, origins })
           .map((e) => [e.at, e.event, e.how, e.exact]);
         return [life("a", ["n0"]), life("", ["n1"])];
@@ -132,4 +136,70 @@ def test_the_life_of_an_op() -> None:
         [[0, 0, "made", True], [1, 0, "changed", True], [1, 1, "refused", True],
          [2, 0, "grouped", True], [3, 0, "gone", True]],
         [[0, 1, "made", False], [2, 0, "changed", False], [3, 0, "changed", False]],
+    ]  # fmt: skip
+
+
+def test_notes_of_passes_exist_and_are_no_refusals() -> None:
+    found = call(
+        "events.mjs",
+        """
+        const edit = { edits: 2, message: "cse.done" };
+        const refused = { edits: 0, message: "cse.attributes" };
+        const notes = [...M.NOTES].map((message) => ({ edits: 0, message }));
+        return [[...M.NOTES], [edit, refused, ...notes].map(M.kindOf),
+                M.refusals({ events: [edit, refused, ...notes] })];
+    """,
+    )
+    assert isinstance(found, list)
+    assert set(found[0]) <= catalogue("en").keys()
+    assert found[1:] == [["edit", "refused", *["note"] * len(found[0])], 1]
+
+
+def test_the_commands_are_those_of_the_command_line() -> None:
+    asked = {
+        "target": "cpu", "numerics": "strict", "pin": "batch=32, seq=8",
+        "pipeline": "default,fuse{force=[\"it's a\"+b]},-cse",
+    }  # fmt: skip
+    given = f'return M.commands({json.dumps(asked)}, "my model.onnx", {{rows: 3, "a b": 4}});'
+    found = call("commands.mjs", given)
+    assert isinstance(found, list)
+    assert [each["name"] for each in found] == ["explain", "passes", "compile", "measure"]
+    for each in found:
+        words = shlex.split(each["text"])
+        assert words[:3] == ["python", "-m", "compiler"]
+        options = parser().parse_args(words[3:])
+        assert options.command == each["name"] and options.model == "my model.onnx"
+        assert options.numerics == "strict" and options.pipeline == asked["pipeline"]
+        assert assignments(options.pin, "--pin") == {"batch": 32, "seq": 8}
+        if each["name"] == "measure":
+            assert assignments(options.size, "--size") == {"rows": 3, "a b": 4}
+    plain = {"target": "cpu", "numerics": "default", "pin": "", "pipeline": "default"}
+    found = call("commands.mjs", f'return M.commands({json.dumps(plain)}, "mlp", {{}})[0].text;')
+    assert found == "python -m compiler explain mlp"
+
+
+def test_what_is_forced_is_not_forbidden() -> None:
+    found = call(
+        "decide.mjs",
+        """
+        const print = ({ base, items }) => [base, ...items.map((i) => [i.name, ...i.options])];
+        const forced = M.overrule("default,fuse{forbid=[a+b,c+d]}", "", "force", "a+b");
+        const full = M.overrule("import,cse", "import,cse,fuse{by=origin}", "forbid", "x+y");
+        const freed = M.letBe("default,fuse{force=[a+b]}", "", "force", "a+b");
+        const about = (a, b, selection, members = []) =>
+          M.about({ a, b }, selection, members, (name) => [name[0]]);
+        return [print(forced), print(full), print(freed),
+          M.overruled("default,fuse{force=a+b}"), M.overruled("fuse{"),
+          about("a1", "b1", null), about("a1", "b1", { key: "b1", origins: [] }),
+          about("a1", "b1", { key: "g", origins: [] }, ["a1"]),
+          about("a1", "b1", { key: "z", origins: ["a"] }),
+          about("a1", "b1", { key: "z", origins: ["q"] })];
+    """,
+    )
+    assert found == [
+        ["default", ["fuse", ["forbid", ["c+d"]], ["force", ["a+b"]]]],
+        ["", ["import"], ["cse"], ["fuse", ["by", "origin"], ["forbid", ["x+y"]]]],
+        ["default"],
+        {"force": ["a+b"], "forbid": []}, {"force": [], "forbid": []},
+        "", "picked", "picked", "related", "",
     ]  # fmt: skip

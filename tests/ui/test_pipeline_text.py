@@ -18,10 +18,12 @@ def texts() -> list[str]:
     """Texts that are pipelines, nearly so, and not at all; the same every time."""
     source = random.Random(7)
     found = [
-        "", " ", "default", "default,", ",default", "default,-cse", "-default,cse", "default,fuse{}",
+        "", " ", "default", "default,", ",default", "default,-cse", "-default,cse",
+        "default,fuse{}",
         "default , fuse { by = origin , max_ops = 8 } , - cse ", 'fuse{force=["a b"+c]}',
         'default,fuse{force=["T 3+T4",é+ü],forbid=[]}', 'default,"fuse"{"by"="origin"}', '"',
-        'default,fuse{force=["a\\\\","\\"b"]}', '"-cse"', "fuse{by=a,by=b}", "fuse{by=[a,]}", "\x1ccse",
+        'default,fuse{force=["a\\\\","\\"b"]}', '"-cse"', "fuse{by=a,by=b}", "fuse{by=[a,]}",
+        "\x1ccse",
         "a\x85b", "a\ufeffb", "😀{x}", "fuse{", "fuse{by", "fuse{by=", "fuse{by=a", "fuse{by=[a",
         print_pipeline(DEFAULT), print_pipeline(OP_BY_OP),
     ]  # fmt: skip
@@ -41,7 +43,8 @@ def edit(script: str) -> object:
     return run(f"""
         const P = await import(`${{EXPLORER}}/explore/pipeline_text.mjs`);
         const flat = ({{ base, items }}) => [
-          ...(base ? [[false, base, []]] : []), ...items.map((i) => [i.dropped, i.name, [...i.options]])];
+          ...(base ? [[false, base, []]] : []),
+          ...items.map((i) => [i.dropped, i.name, [...i.options]])];
         {script}
     """)
 
@@ -88,13 +91,14 @@ def test_edits_mean_the_same_to_the_compiler() -> None:
     found = edit("""
         const text = (pipeline) => P.print(pipeline);
         const base = P.read("default,cse{},fuse{max_ops=8},-dce");
-        const forced = P.withEntry(P.withEntry(base, "fuse", "force", "T3+T4"), "fuse", "force", "a b+c");
+        const force = (pipeline, pair, is) => P.withEntry(pipeline, "fuse", "force", pair, is);
+        const forced = force(force(base, "T3+T4"), "a b+c");
         const full = P.read("import,cse,dce,cse,fuse");
         console.log(JSON.stringify({
           forced: text(forced),
           list: P.listOf(forced, "fuse", "force"),
-          twice: text(P.withEntry(forced, "fuse", "force", "T3+T4")),
-          freed: text(P.withEntry(P.withEntry(forced, "fuse", "force", "a b+c", false), "fuse", "force", "T3+T4", false)),
+          twice: text(force(forced, "T3+T4")),
+          freed: text(force(force(forced, "a b+c", false), "T3+T4", false)),
           added: text(P.withOption(P.read("default"), "fuse", "forbid", ["a+b"])),
           gone: text(P.withOption(P.read("default,fuse{by=origin}"), "fuse", "by", undefined)),
           off: [P.isOff(base, "dce"), P.isOff(base, "cse"), P.isOff(full, "decompose")],

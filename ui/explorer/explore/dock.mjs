@@ -8,7 +8,7 @@ import { t } from "../text.mjs";
 
 const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 const HEIGHT = "explorer.dock";
-const USUAL = 250, LEAST = 90, ABOVE = 210, STEP = 24;
+const USUAL = 250, LEAST = 90, ABOVE = 330, STEP = 24;
 
 export function dock(context) {
   const { store, act, embedded } = context;

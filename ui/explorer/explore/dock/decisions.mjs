@@ -36,12 +36,12 @@ export function create({ store, act, sample }) {
       { key: "a", label: t("decisions.a"), value: (d) => d.a, cell: (d) => pick(`decision-${d.k}-a`, d.a, act) },
       { key: "b", label: t("decisions.b"), value: (d) => d.b, cell: (d) => pick(`decision-${d.k}-b`, d.b, act) },
       { key: "verdict", label: t("decisions.verdict"), value: (d) => d.verdict, cell: verdict },
+      { key: "act", label: t("decisions.act"), cell: (d) => controls(d, now, busy, state) },
       { key: "rule", label: t("decisions.rule"), value: (d) => d.rule, cell: (d) => code(d.rule) },
       { key: "why", label: t("decisions.why"), cell: (d) => [t(d.message, d.parameters), " ", h("span", { class: "hint" }, code(d.tier))] },
       { key: "before", label: t("decisions.before"), value: size("bytes_before"), down: true, cell: (d) => amount(d.bytes_before, sizes) },
       { key: "after", label: t("decisions.after"), value: size("bytes_after"), down: true, cell: (d) => amount(d.bytes_after, sizes) },
       { key: "gain", label: t("decisions.gain"), value: (d) => d.gain, down: true, cell: (d) => duration(d.gain * 1e3) },
-      { key: "act", label: t("decisions.act"), cell: (d) => controls(d, now, busy, state) },
     ];
     other.draw(before, selection, busy);
     replace(content,
