@@ -2,37 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from random import Random
 from typing import Any, cast
 
 import pytest
 
-from compiler.driver import trace_model
 from compiler.history import CONSTANTS, chunk, expand, history, splices
 from compiler.ir.edits import apply
 from compiler.ir.module import EMPTY, Module
 from compiler.ir.printer import PartPrinter, print_module
 from compiler.trace import Json, Trace
-from sample_models import catalogue, sample
+from tests.traces import NAMES, Document, compiled, history_of
 
-NAMES = [s.name for s in catalogue()]
-Document = Mapping[str, Any]
 Chunk = Mapping[str, Any]
 
 
-@cache
 def trace_of(name: str) -> Trace:
-    found = sample(name)
-    force = ",".join(found.force)
-    pipeline = f"default,partition-fallback{{force=[{force}]}}" if force else None
-    return trace_model(found.path, pipeline, until="build")[0]
-
-
-@cache
-def history_of(name: str) -> Document:
-    """What a viewer reads: the history through JSON and back."""
-    return json.loads(json.dumps(history(trace_of(name).records), allow_nan=False))
+    return compiled(name)[0]
 
 
 def folded(document: Document) -> Iterator[tuple[int, int, list[int]]]:

@@ -1,16 +1,13 @@
 """What a viewer lists beside the history: kernels, the plan and the weights."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.driver import trace_model
 from compiler.ir.dims import dims
 from compiler.ir.graph import Param
 from compiler.ir.module import EMPTY
@@ -19,20 +16,7 @@ from compiler.ir.printer import print_kernel
 from compiler.ir.types import DType, TensorType
 from compiler.listings import BINS, kernel_listings, param_listing, plan_listing
 from compiler.measure.bytes import step_bytes
-from compiler.passes.base import Context
-from compiler.trace import Trace
-from sample_models import catalogue, sample
-
-NAMES = [s.name for s in catalogue()]
-Row = Mapping[str, Any]
-
-
-@cache
-def compiled(name: str) -> tuple[Trace, Context]:
-    found = sample(name)
-    force = ",".join(found.force)
-    pipeline = f"default,partition-fallback{{force=[{force}]}}" if force else None
-    return trace_model(found.path, pipeline, until="build")
+from tests.traces import NAMES, compiled
 
 
 def through_json(value: object) -> Any:
