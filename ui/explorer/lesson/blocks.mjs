@@ -264,6 +264,8 @@ function predict(block, context, k) {
 const STATES = ["off", "on"];
 const MIB = 2 ** 20;
 
+const plain = (value) => String(Number(value.toPrecision(9))).replace(".", language() === "vi" ? "," : ".");
+
 /** Switch a pass off and on, run, and keep a ledger; graded by compiling and running. */
 function exercise(block, context) {
   const { state } = context;
@@ -291,8 +293,6 @@ function exercise(block, context) {
       for (const which of STATES) cells[k][which] = shape[which] === null ? "" : plain(shape[which] / MIB);
     });
   }
-
-  const plain = (value) => String(Number(value.toPrecision(9))).replace(".", language() === "vi" ? "," : ".");
 
   function draw(what = "all") {
     if (what === "figures" || what === "progress") return;

@@ -109,7 +109,7 @@ export function create(shell) {
       said = "";
       draw();
       await ready;
-      if (course === null) gone = true;
+      if (course === null || (slug && !course.some((each) => each.id === slug && each.minutes !== null))) gone = true;
       else if (slug) {
         try {
           const state = await stateOf(slug);
