@@ -200,6 +200,18 @@ def test_words_of_changed_lines_are_told(dock: Dock, server: str) -> None:
     expect.soft(dock.text("before")).to_have_js_property("scrollTop", 140)
 
 
+def test_two_compiles_stand_side_by_side(dock: Dock, server: str) -> None:
+    dock.open(server, "model=five_op_chain&at=21&tab=text")
+    dock.page.get_by_role("combobox", name=dock.say("left.title"), exact=True).select_option(index=1)
+    sides = [
+        dock.page.get_by_role("listbox", name=dock.say(name), exact=True)
+        for name in ("pane.op_by_op", "pane.fused")
+    ]
+    for side, groups in zip(sides, (5, 1), strict=True):
+        expect(side).to_contain_text("= fused", timeout=COMPILE_MS)
+        assert len(re.findall("= fused", side.inner_text())) == groups
+
+
 def test_the_life_of_an_op_is_a_way_through_the_passes(dock: Dock, server: str) -> None:
     dock.open(server, "model=layernorm_residual&at=12&sel=h")
     dock.button("inspector.life").click()

@@ -125,8 +125,10 @@ def test_the_life_of_an_op() -> None:
             { steps: [[[0, 1, [4]]]] },
           ],
         };
-        const edit = { edits: 1, where: "" }, refused = { edits: 0, where: "a" };
-        const records = [[edit, edit], [edit, refused], [edit], [edit]].map((events) => ({ events }));
+        const edit = { edits: 1, where: "" };
+        const refused = { edits: 0, where: "a" };
+        const records = [[edit, edit], [edit, refused], [edit], [edit]]
+          .map((events) => ({ events }));
         const life = (key, origins) => M.biography(history, records, { key, origins })
           .map((e) => [e.at, e.event, e.how, e.exact]);
         return [life("a", ["n0"]), life("", ["n1"])];

@@ -51,7 +51,7 @@ export function create({ store, act, sample }) {
         h("label", { for: "decisions-why" }, t("decisions.only"), selection?.key ? [" ", code(selection.key)] : null),
         h("span", { class: "hint" }, t("decisions.count", { n: rows.length, of: trace.decisions.length })),
         sort ? h("button", { type: "button", class: "plain", id: "decisions-order", onclick: () => { sort = null; draw(store.get()); } }, t("decisions.order")) : null),
-      h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes),
+      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes)),
       trace.decisions.length === 0 ? h("p", null, t("decisions.none"))
         : rows.length === 0 ? h("p", null, t("decisions.nothing"))
           : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,

@@ -38,7 +38,7 @@ export function create({ store, act, sample }) {
     const chosen = (b) => (selection === null ? "" : b.members.includes(selection.key) || b.name === selection.key ? "picked" : "");
     const sorting = { onSort: (next) => { sort = next; draw(store.get()); }, sort };
     replace(element,
-      h("p", { class: "hint" }, t("memory.about")), atSizes(sizes),
+      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("memory.about")), atSizes(sizes)),
       layout === null ? h("p", null, t("memory.unbound")) : h("div", { class: "memory-figures" },
         bars(t("memory.title"), [["naive", layout.naive], ["peak", layout.peak], ["lower_bound", layout.lowerBound]].map(([name, value]) => (
           { name: t(`memory.${name}`), value, text: bytes(value), kind: name === "peak" ? "fused" : "reference" }))),
