@@ -33,6 +33,7 @@ export function dock(context) {
   }
 
   function draw(state, changed) {
+    if (state.compile === null) return;
     const now = TABS.includes(state.tab) ? state.tab : TABS[0];
     element.setAttribute("aria-label", t("dock.title"));
     list.setAttribute("aria-label", t("dock.tabs"));

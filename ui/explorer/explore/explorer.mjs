@@ -221,6 +221,10 @@ export function createExplorer(shell, { embedded = false } = {}) {
   const element = h("section", { class: embedded ? "explore embedded" : "explore", "aria-label": t("explore.title") },
     regions.map((region) => region.element));
   element.addEventListener("keydown", (event) => keydown(event, context));
+  // Until the first state of another model is there, nothing of the last one is seen.
+  const waiting = (state) => element.classList.toggle("waiting", state.compile === null);
+  store.on(["compile"], waiting);
+  waiting(store.get());
 
   return {
     element, store, act,

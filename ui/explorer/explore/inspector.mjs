@@ -29,6 +29,7 @@ export function inspector({ store, act, sample }) {
   }
 
   function draw(state) {
+    if (state.compile === null) return;
     element.setAttribute("aria-label", t("inspector.title"));
     title.textContent = t("inspector.title");
     const { compile, selection } = state;

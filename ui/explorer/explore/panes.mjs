@@ -93,6 +93,7 @@ export function panes(context) {
   // ---- drawing ---------------------------------------------------------------------------------
 
   function draw(state, changed) {
+    if (state.compile === null) return;
     element.setAttribute("aria-label", t("panes.title"));
     if (changed.has("refreshed") || !room.childElementCount) graph.repaint();
     const both = sides(state);

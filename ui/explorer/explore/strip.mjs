@@ -132,7 +132,7 @@ export function strip({ shell, store, act }) {
     if (now === drawn) return;
     drawn = now;
     tools.setAttribute("aria-label", t("passes.tools", { name: pass.name }));
-    replace(tools, compile.whole || pass.failed ? actions(pass, at, compile, asked, job !== null) : null);
+    replace(tools, compile.whole || compile.passes.at(-1).failed ? actions(pass, at, compile, asked, job !== null) : null);
   }
 
   /** Items of the pipeline in full stand beside the passes of the trace. */

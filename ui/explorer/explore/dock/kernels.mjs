@@ -23,6 +23,7 @@ export function create({ shell, store, act, sample }) {
 
   /** Fetch what is missing; draw when it is there. */
   function draw(state, changed = new Set()) {
+    if (state.compile === null) return;
     if (changed.size === 1 && changed.has("hover")) { light(state); return; }
     const { compile } = state;
     const name = compile.kernelNames.includes(state.kernel) ? state.kernel : compile.kernelNames[0];

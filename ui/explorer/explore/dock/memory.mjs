@@ -14,6 +14,7 @@ export function create({ store, act, sample }) {
   let sort = null, held = null;
 
   function draw(state) {
+    if (state.compile === null) return;
     const { compile } = state;
     if (held?.compile !== compile) {
       held = { compile, plan: null };
