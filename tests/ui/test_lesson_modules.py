@@ -72,11 +72,14 @@ ALL = [A, B, SKIP, LATE, TRY, AGAIN]
 
 def test_the_first_lock_wins_whatever_the_order() -> None:
     for events in (ALL, ALL[::-1], [*ALL, *ALL]):
-        found = js("progress", f"""(() => {{
+        found = js(
+            "progress",
+            f"""(() => {{
             const s = m.fold({json.dumps(events)});
             return {{ lock: s.locks.get("a").value, locked: [...s.locks.keys()], skipped: [...s.skips.keys()],
               tries: s.attempts.get("c").map((e) => e.value.passed) }};
-        }})()""")
+        }})()""",
+        )
         assert found == {
             "lock": 640, "locked": ["a"], "skipped": ["b"], "tries": [False, True],
         }  # fmt: skip
@@ -105,7 +108,9 @@ def test_what_is_no_event_is_left_out() -> None:
 
 
 def test_two_tabs_and_a_full_storage() -> None:
-    found = js("progress", """(() => {
+    found = js(
+        "progress",
+        """(() => {
         const kept = new Map();
         const storage = { getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) };
         let heard = 0;
@@ -119,7 +124,8 @@ def test_two_tabs_and_a_full_storage() -> None:
         full.add({ id: "a", kind: "lock", value: 9 });
         return { one: one.events().length, two: two.events().length, again: again.state().locks.get("a").value,
           heard, full: full.state().locks.get("a").value };
-    })()""")
+    })()""",
+    )
     assert found == {"one": 3, "two": 3, "again": 1, "heard": 1, "full": 9}
 
 
@@ -176,7 +182,8 @@ def test_a_hint_speaks_only_on_a_known_mistake() -> None:
     )
     assert hints == ["ten", "ten", "five", None, None, None, None]
     right = js(
-        "values", f"[264, 269, 258.8, 270, 240].map((v) => m.isRight({json.dumps(prediction)}, v, 264))"
+        "values",
+        f"[264, 269, 258.8, 270, 240].map((v) => m.isRight({json.dumps(prediction)}, v, 264))",
     )
     assert right == [True, True, True, False, False]
     closed = {**prediction, "accept": [3, 4]}

@@ -110,7 +110,7 @@ function run(block, context, k) {
 
   function label(column) {
     const { metric, which } = columnOf(column);
-    const name = t(`lesson.column.${metric}`);
+    const name = t(`lesson.column.${metric.replaceAll(".", "-")}`);
     const said = which ? t("lesson.column.which", { name, which: t(`lesson.which.${which}`) }) : name;
     const recorded = block.ids.some((each) => reportOf(state, each)?.recorded);
     return [said, " ", kindTag(kindOf([metric]), recorded && column !== "conditions.sizes")];
@@ -318,7 +318,7 @@ function exercise(block, context) {
       h("thead", null, h("tr", null,
         h("th", { scope: "col" }, t("lesson.run.variant")),
         h("th", { scope: "col" }, t("lesson.column.launches"), " ", kindTag("computed", false)),
-        h("th", { scope: "col" }, t("lesson.column.latency.p50"), " ", kindTag("measured", false)))),
+        h("th", { scope: "col" }, t("lesson.column.latency-p50"), " ", kindTag("measured", false)))),
       h("tbody", null, STATES.map((which) => h("tr", null, row(which).map((text, k) => h(k ? "td" : "th", k ? null : { scope: "row" }, text)))))));
   }
 
