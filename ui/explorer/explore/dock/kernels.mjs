@@ -15,7 +15,7 @@ export function create({ shell, store, act, sample }) {
   const head = h("div", { class: "kernel-head" });
   const listings = [0, 1].map(() => createListing((line) => { if (line.origins?.length) act.select(ofLine(line)); }, (line) => act.hover(line?.origins)));
   const frames = listings.map((listing) => h("div", { class: "text-side" }, listing.element));
-  const body = h("div", { class: "texts", id: "kernel-listing" }, frames);
+  const body = h("div", { class: "texts", id: "kernel-listing", hidden: true }, frames);
   const element = h("div", { class: "kernels" }, head, body);
   let view = "both", drawn = "", followed = null;
   const held = { compile: null, name: null, kernel: null, plan: null };
@@ -40,6 +40,7 @@ export function create({ shell, store, act, sample }) {
         draw(store.get());
       }, (error) => act.fail(error.error ?? { message: "blob.gone", parameters: {} }));
     }
+    body.hidden = held.kernel === null;
     if (held.kernel === null) {
       replace(head, h("p", { class: "hint" }, t("pane.loading")));
       return;
@@ -64,7 +65,6 @@ export function create({ shell, store, act, sample }) {
     if (resized && drawn === `${kernel.name} ${now}`) return;
     top(state, there, now);
     const forms = now === "both" ? ["tree", "source"] : [now];
-    body.hidden = false;
     body.classList.toggle("single", forms.length === 1);
     frames[1].hidden = forms.length === 1;
     forms.forEach((form, k) => {
