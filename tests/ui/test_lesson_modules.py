@@ -23,7 +23,8 @@ def read(text: str, language: str, unit: str = "") -> Any:
 @pytest.mark.parametrize("language", ["vi", "en"])
 def test_numbers_that_have_one_reading(language: str) -> None:
     cases = {
-        "3,67": 3.67, "3.67": 3.67, " 704 ": 704, "704 MiB": 704, "704mib": 704, "-2": -2, "−2,5": -2.5,
+        "3,67": 3.67, "3.67": 3.67, " 704 ": 704, "704 MiB": 704, "704mib": 704, "-2": -2,
+        "−2,5": -2.5,
         "0.125": 0.125, "0,125": 0.125, "0.375": 0.375, "1.234.567": 1234567, "1,234,567": 1234567,
         "1.234,5": 1234.5, "1,234.5": 1234.5, "12345.678": 12345.678, "1 024": 1024, "１２": 12,
         "3,6667": 3.6667, "+5": 5,
@@ -76,7 +77,8 @@ def test_the_first_lock_wins_whatever_the_order() -> None:
             "progress",
             f"""(() => {{
             const s = m.fold({json.dumps(events)});
-            return {{ lock: s.locks.get("a").value, locked: [...s.locks.keys()], skipped: [...s.skips.keys()],
+            return {{ lock: s.locks.get("a").value,
+              locked: [...s.locks.keys()], skipped: [...s.skips.keys()],
               tries: s.attempts.get("c").map((e) => e.value.passed) }};
         }})()""",
         )
@@ -120,10 +122,11 @@ def test_two_tabs_and_a_full_storage() -> None:
         two.add({ id: "a", kind: "lock", value: 3, time: "2030-01-01T00:00:02Z" });
         one.hear("explorer.lessons.1"); two.hear("explorer.lessons.1"); two.hear("other");
         const again = m.openProgress(storage);
-        const full = m.openProgress({ getItem() { throw new Error("no"); }, setItem() { throw new Error("full"); } });
+        const fail = () => { throw new Error("full"); };
+        const full = m.openProgress({ getItem: fail, setItem: fail });
         full.add({ id: "a", kind: "lock", value: 9 });
-        return { one: one.events().length, two: two.events().length, again: again.state().locks.get("a").value,
-          heard, full: full.state().locks.get("a").value };
+        return { one: one.events().length, two: two.events().length,
+          again: again.state().locks.get("a").value, heard, full: full.state().locks.get("a").value };
     })()""",
     )
     assert found == {"one": 3, "two": 3, "again": 1, "heard": 1, "full": 9}
@@ -172,7 +175,9 @@ def test_kinds_say_where_a_number_comes_from() -> None:
 def test_a_hint_speaks_only_on_a_known_mistake() -> None:
     prediction = {
         "expr": "11*r*c*4/2**20", "run": "", "tolerance": 0.02, "accept": None,
-        "near": [{"value": "10*r*c*4/2**20", "hint": "ten"}, {"value": "5*r*c*4/2**20", "hint": "five"}],
+        "near": [
+            {"value": "10*r*c*4/2**20", "hint": "ten"}, {"value": "5*r*c*4/2**20", "hint": "five"},
+        ],
     }  # fmt: skip
     sizes = json.dumps(STATE["lesson"]["sizes"])
     hints = js(
@@ -193,10 +198,12 @@ def test_a_hint_speaks_only_on_a_known_mistake() -> None:
 
 
 def test_a_column_names_a_metric_and_which_of_it() -> None:
-    assert js("values", "['launches', 'bytes.floor', 'latency.p50.ratio', 'bandwidth.fused'].map(m.columnOf)") == [
+    columns = ["launches", "bytes.floor", "latency.p50.ratio", "bandwidth.fused"]
+    assert js("values", f"{columns}.map(m.columnOf)") == [
         {"metric": "launches", "which": ""}, {"metric": "bytes.floor", "which": ""},
         {"metric": "latency.p50", "which": "ratio"}, {"metric": "bandwidth", "which": "fused"},
     ]  # fmt: skip
-    assert js("values", "[m.variantPath('bytes.floor', 'fused'), m.variantPath('launches', 'fused')]") == [
+    paths = "['bytes.floor', 'launches'].map((metric) => m.variantPath(metric, 'fused'))"
+    assert js("values", paths) == [
         "bytes.fused.floor", "launches.fused",
     ]  # fmt: skip
