@@ -126,7 +126,8 @@ def test_two_tabs_and_a_full_storage() -> None:
         const full = m.openProgress({ getItem: fail, setItem: fail });
         full.add({ id: "a", kind: "lock", value: 9 });
         return { one: one.events().length, two: two.events().length,
-          again: again.state().locks.get("a").value, heard, full: full.state().locks.get("a").value };
+          again: again.state().locks.get("a").value,
+          heard, full: full.state().locks.get("a").value };
     })()""",
     )
     assert found == {"one": 3, "two": 3, "again": 1, "heard": 1, "full": 9}
