@@ -152,7 +152,11 @@ _drawing = asyncio.Semaphore(1)
 
 
 async def layout(request: Request) -> Response:
-    """Lays out at most one graph at a time, each in a process that is killed when it takes long."""
+    """Lays out at most one graph at a time, each in a process that is killed when it takes long.
+
+    That a graph is too large is an answer like another: a browser reports a status from 400 up as
+    an error of the page.
+    """
     digest, at = request.path_params["digest"], request.path_params["at"]
     opened = request.query_params.get("open", "")
     history = service().blobs.path(digest)
@@ -169,7 +173,7 @@ async def layout(request: Request) -> Response:
             try:
                 data, _ = await asyncio.wait_for(process.communicate(), LAYOUT_SECONDS)
             except TimeoutError:
-                return refused(422, "layout.large")
+                return refused(200, "layout.large")
             finally:
                 if process.returncode is None:
                     process.kill()
@@ -177,7 +181,7 @@ async def layout(request: Request) -> Response:
             if process.returncode == NO_SUCH:
                 return refused(404, "blob.gone")
             if process.returncode != 0:
-                return refused(422, "layout.large")
+                return refused(200, "layout.large")
             service().layouts.write(made_from, data)
             return Response(data, media_type="application/json", headers=FOREVER)
     return FileResponse(kept, media_type="application/json", headers=FOREVER)

@@ -17,7 +17,7 @@ function once(path) {
 async function load(path) {
   const answer = await fetch(new URL(path, document.baseURI));
   const body = await answer.json();
-  if (!answer.ok) throw new Failure(body.error ?? { message: "blob.gone", parameters: {} });
+  if (!answer.ok || body.error) throw new Failure(body.error ?? { message: "blob.gone", parameters: {} });
   return body;
 }
 
