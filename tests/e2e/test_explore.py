@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -312,24 +314,22 @@ def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str)
     assert focused(page) == "help"
 
 
-def test_the_strip_is_filtered(explorer: Explorer, server: str) -> None:
-    explorer.open(server)
-    explorer.choose("softmax_spelled_out")
-    count = explorer.passes.count()
-    choose = explorer.page.get_by_role("combobox", name=explorer.say("strip.filter"))
+def test_the_strip_is_filtered(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    count = english.passes.count()
+    choose = english.page.get_by_role("combobox", name=english.say("strip.filter"))
     choose.select_option("changed")
-    changed = explorer.passes.count()
+    changed = english.passes.count()
     assert 5 < changed < count
-    expect(
-        explorer.page.get_by_text(explorer.say("strip.hidden", n=count - changed))
-    ).to_be_visible()
-    find = explorer.page.get_by_role("textbox", name=explorer.say("strip.find"))
+    expect(english.page.get_by_text(english.say("strip.hidden", n=count - changed))).to_be_visible()
+    find = english.page.get_by_role("textbox", name=english.say("strip.find"))
     find.fill("lower")
-    expect(explorer.passes).to_have_count(2)  # and the one that is open
-    expect(explorer.named("lower-loops")).to_have_count(1)
+    expect(english.passes).to_have_count(2)  # and the one that is open
+    expect(english.named("lower-loops")).to_have_count(1)
     find.fill("")
     choose.select_option("all")
-    expect(explorer.passes).to_have_count(count)
+    expect(english.passes).to_have_count(count)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------
@@ -400,46 +400,46 @@ def test_a_pin_compiles_for_that_size(english: Explorer, server: str) -> None:
 # ---- the pipeline --------------------------------------------------------------------------------
 
 
-def test_passes_are_switched_off_moved_and_repeated(explorer: Explorer, server: str) -> None:
-    explorer.open(server)
-    explorer.choose("softmax_spelled_out")
-    page, count = explorer.page, len(DEFAULT)
-    expect(explorer.passes).to_have_count(count)
+def test_passes_are_switched_off_moved_and_repeated(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    page, count = english.page, len(DEFAULT)
+    expect(english.passes).to_have_count(count)
 
-    explorer.named("cse").first.click()
-    explorer.button("passes.off").click()
-    explorer.wait_for("passes", "default,-cse")
-    expect(explorer.passes).to_have_count(count - 2)
-    explorer.button("passes.on.name", name="cse").click()
-    explorer.wait_for("passes", "")
-    expect(explorer.passes).to_have_count(count)
+    english.named("cse").first.click()
+    english.button("passes.off").click()
+    english.wait_for("passes", "default,-cse")
+    expect(english.passes).to_have_count(count - 2)
+    english.button("passes.on.name", name="cse").click()
+    english.wait_for("passes", "")
+    expect(english.passes).to_have_count(count)
 
-    explorer.named("fuse").click()
-    explorer.button("passes.off").click()
-    explorer.wait_for("passes", "default,fuse{by=origin}")
-    expect(explorer.total("totals.launches")).not_to_contain_text("→ 1")
-    explorer.button("passes.on").click()
-    explorer.wait_for("passes", "")
-    expect(explorer.total("totals.launches")).to_contain_text("→ 1")
+    english.named("fuse").click()
+    english.button("passes.off").click()
+    english.wait_for("passes", "default,fuse{by=origin}")
+    expect(english.total("totals.launches")).not_to_contain_text("→ 1")
+    english.button("passes.on").click()
+    english.wait_for("passes", "")
+    expect(english.total("totals.launches")).to_contain_text("→ 1")
 
-    explorer.named("decompose").click()
-    expect(page.get_by_text(explorer.say("passes.locked"))).to_be_visible()
-    expect(explorer.button("passes.off")).to_have_count(0)
+    english.named("decompose").click()
+    expect(page.get_by_text(english.say("passes.locked"))).to_be_visible()
+    expect(english.button("passes.off")).to_have_count(0)
 
-    explorer.named("order-steps").click()
-    explorer.button("passes.down").click()
+    english.named("order-steps").click()
+    english.button("passes.down").click()
     names = [p.name for p in DEFAULT]
     at = names.index("order-steps")
     names[at : at + 2] = reversed(names[at : at + 2])
-    explorer.wait_for("passes", ",".join(names))
-    expect(explorer.here).to_contain_text("order-steps")
-    expect(explorer.here).to_have_attribute("data-at", str(at + 1))
-    explorer.button("passes.repeat").click()
-    expect(explorer.named("order-steps")).to_have_count(2)
-    explorer.button("passes.one").click()
-    expect(explorer.named("order-steps")).to_have_count(1)
-    explorer.button("passes.usual").click()
-    explorer.wait_for("passes", "")
+    english.wait_for("passes", ",".join(names))
+    expect(english.here).to_contain_text("order-steps")
+    expect(english.here).to_have_attribute("data-at", str(at + 1))
+    english.button("passes.repeat").click()
+    expect(english.named("order-steps")).to_have_count(2)
+    english.button("passes.one").click()
+    expect(english.named("order-steps")).to_have_count(1)
+    english.button("passes.usual").click()
+    english.wait_for("passes", "")
 
 
 def test_a_pass_that_needs_another_before_it_is_refused_in_words(
@@ -584,21 +584,21 @@ def drag(page: Page, path: Path, events: tuple[str, ...]) -> None:
         page.dispatch_event("body", event, {"dataTransfer": data})
 
 
-def test_a_file_is_dropped_anywhere(explorer: Explorer, server: str) -> None:
-    explorer.open(server)
-    page, path = explorer.page, sample("softmax_spelled_out").path
-    sheet = page.get_by_text(explorer.say("upload.drop"))
+def test_a_file_is_dropped_anywhere(english: Explorer, server: str) -> None:
+    english.open(server)
+    page, path = english.page, sample("softmax_spelled_out").path
+    sheet = page.get_by_text(english.say("upload.drop"))
     drag(page, path, ("dragenter", "dragover"))
     expect(sheet).to_be_visible()
     drag(page, path, ("dragleave",))
     expect(sheet).to_be_hidden()
     drag(page, path, ("dragenter", "drop"))
     expect(sheet).to_be_hidden()
-    explorer.compiled()
+    english.compiled()
     page.wait_for_url(re.compile("model=sha256"))
     drag(page, sample("diamond").path, ("dragenter", "drop"))
-    expect(explorer.title).to_have_text("diamond.onnx")
-    explorer.compiled()
+    expect(english.title).to_have_text("diamond.onnx")
+    english.compiled()
 
 
 def hostile_model() -> onnx.ModelProto:
@@ -704,30 +704,30 @@ def test_an_address_writes_no_history(english: Explorer, server: str) -> None:
     assert english.page.evaluate("history.length") == before
 
 
-def test_a_model_that_an_address_names_in_vain_is_said(explorer: Explorer, server: str) -> None:
-    explorer.open(server, "model=nosuch")
-    expect(explorer.problem).to_contain_text(explorer.say("request.model.remedy"))
-    explorer.choose("softmax_spelled_out")
-    expect(explorer.problem).to_have_count(0)
+def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:
+    english.open(server, "model=nosuch")
+    expect(english.problem).to_contain_text(english.say("request.model.remedy"))
+    english.choose("softmax_spelled_out")
+    expect(english.problem).to_have_count(0)
 
 
 def test_an_upload_that_is_gone_is_asked_for_again(
-    explorer: Explorer, server: str, tmp_path: Path
+    english: Explorer, server: str, tmp_path: Path
 ) -> None:
     model = onnx.load(sample("softmax_spelled_out").path)
-    model.doc_string = f"brought again, {explorer.language}"
+    model.doc_string = f"brought again, {english.language}"
     path = tmp_path / "again.onnx"
     onnx.save(model, path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    explorer.open(server, f"model=sha256:{digest}&at=9&tab=text")
-    expect(explorer.page.get_by_role("heading", name=explorer.say("gone.title"))).to_be_visible()
-    explorer.upload(sample("diamond").path)
-    expect(explorer.problem).to_contain_text(explorer.say("upload.other", name="diamond.onnx"))
-    explorer.upload(path)
-    explorer.compiled()
-    expect(explorer.title).to_have_text("again.onnx")
-    expect(explorer.here).to_have_attribute("data-at", "9")
-    expect(explorer.page.get_by_role("tab", name=explorer.say("tab.text"))).to_have_attribute(
+    english.open(server, f"model=sha256:{digest}&at=9&tab=text")
+    expect(english.page.get_by_role("heading", name=english.say("gone.title"))).to_be_visible()
+    english.upload(sample("diamond").path)
+    expect(english.problem).to_contain_text(english.say("upload.other", name="diamond.onnx"))
+    english.upload(path)
+    english.compiled()
+    expect(english.title).to_have_text("again.onnx")
+    expect(english.here).to_have_attribute("data-at", "9")
+    expect(english.page.get_by_role("tab", name=english.say("tab.text"))).to_have_attribute(
         "aria-selected", "true"
     )
 
@@ -736,18 +736,17 @@ def test_an_upload_that_is_gone_is_asked_for_again(
 
 
 def test_a_compile_shows_its_graph_early_and_can_be_cancelled(
-    explorer: Explorer, server: str
+    english: Explorer, server: str
 ) -> None:
-    batch = 3 + LANGUAGES.index(explorer.language)  # kernels that nobody compiled before
-    explorer.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{batch}")
-    expect(explorer.passes).to_have_count(1)
-    expect(explorer.here).to_contain_text("import")
-    explorer.button("job.cancel").click()
-    expect(explorer.page.get_by_text(explorer.say("job.cancelled"))).to_be_visible()
-    expect(explorer.button("job.cancel")).to_have_count(0)
-    expect(explorer.passes).to_have_count(1)
-    explorer.button("compile.again").click()
-    explorer.compiled()
+    english.open(server, "model=resnet_tiny&numerics=strict&pin=batch%3D3")  # nobody did before
+    expect(english.passes).to_have_count(1)
+    expect(english.here).to_contain_text("import")
+    english.button("job.cancel").click()
+    expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
+    expect(english.button("job.cancel")).to_have_count(0)
+    expect(english.passes).to_have_count(1)
+    english.button("compile.again").click()
+    english.compiled()
 
 
 def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
@@ -760,6 +759,51 @@ def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
     gone.close()
     english = Explorer(page, "en")
     english.open(server)
+    english.choose("five_op_chain")
+    expect(english.here).to_contain_text("fuse")
+
+
+def workers(server: str) -> list[int]:
+    """The processes of the page that compile."""
+    port = str(urlsplit(server).port)
+    parents: dict[int, int] = {}
+    commands: dict[int, list[str]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            commands[int(folder.name)] = (folder / "cmdline").read_text().split("\0")
+            parents[int(folder.name)] = int(
+                (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+        except OSError:
+            continue
+    (page,) = (pid for pid, command in commands.items() if port in command and "run" in command)
+    found = [pid for pid, parent in parents.items() if parent == page]
+    found = [pid for pid in found if any("worker" in word for word in commands[pid])]
+    assert found, "the page has a worker"
+    return found
+
+
+@pytest.mark.parametrize("how", ["dies", "hangs"])
+def test_a_compile_that_dies_or_hangs_leaves_the_page_alive(
+    english: Explorer, fresh: Page, server: str, how: str
+) -> None:
+    english.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{11 + len(how)}")
+    expect(english.button("job.cancel")).to_be_visible()
+    expect(english.passes).to_have_count(1)
+    for pid in workers(server):
+        os.kill(pid, signal.SIGKILL if how == "dies" else signal.SIGSTOP)
+    if how == "hangs":
+        english.button("job.cancel").click()
+        expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
+        for pid in workers(server):
+            os.kill(pid, signal.SIGCONT)  # the one that stood by
+    else:
+        told = english.say("job.died", how="SIGKILL")
+        expect(english.problem).to_contain_text(told)
+    other = Explorer(fresh, "vi")
+    other.open(server)
+    other.choose("five_op_chain")
+    english.button("toolbar.models").click()
     english.choose("five_op_chain")
     expect(english.here).to_contain_text("fuse")
 

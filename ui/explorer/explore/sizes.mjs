@@ -22,7 +22,8 @@ export function bounds(symbol, most, now) {
 /** The next power of two above or below, within the bounds and a multiple of the divisor. */
 export function nextPower(now, up, [low, high], divisor = 1) {
   const step = up ? 2 ** (Math.floor(Math.log2(Math.max(1, now))) + 1) : 2 ** (Math.ceil(Math.log2(Math.max(1, now))) - 1);
-  return snapped(step, [low, high], divisor);
+  const to = snapped(step, [low, high], divisor);
+  return to === now ? snapped(now + (up ? divisor : -divisor), [low, high], divisor) : to;
 }
 
 /** A size within the bounds that the divisor divides. */
