@@ -40,8 +40,9 @@ export function create(shell) {
       gone ? h("section", { class: "gone", "aria-labelledby": "gone-title" },
         h("h2", { id: "gone-title" }, t("gone.title")),
         h("p", null, t("gone.text"), " ", code(gone.replace("sha256:", "").slice(0, 16)), "…"),
+        files.element,
         h("button", { type: "button", id: "gone-leave", onclick: leave }, t("gone.leave"))) : null,
-      h("div", { class: "bring" }, files.element),
+      gone ? null : h("div", { class: "bring" }, files.element),
       h("h2", { id: "choose-title" }, t("choose.title")),
       h("ul", { class: "cards", "aria-labelledby": "choose-title" }, shell.samples.map((s) => h("li", null, card(s)))));
     if (body.firstChild !== landing) replace(body, landing);
