@@ -132,8 +132,7 @@ class _Film:
         number = self._known.setdefault(text, len(self.chunks))
         if number == len(self.chunks):
             self.chunks.append(made)
-        if not isinstance(part.of, Module):
-            self._of[id(part)] = (part, number)
+        self._of[id(part)] = (part, number)
         return number
 
 

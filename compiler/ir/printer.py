@@ -804,19 +804,35 @@ class PartPrinter:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], tuple[object, Part]] = {}
+        self._plain: dict[int, Part] = {}
+        """By the id of an op whose text depends on nothing else."""
 
     def parts(self, module: Module) -> tuple[Part, ...]:
-        """All parts of the text in order."""
+        """All parts of the text in order.
+
+        A compile has about as many states as rewrites, and nearly all of each is known: what is
+        done for a known op is a look-up.
+        """
         graph = module.graph
+        header = (module.dims, module.guards, module.opsets, module.nodes, module.params)
+        ends = (graph.inputs, graph.outputs, graph.names)
         found = [
-            Part(module, "module", tuple(_header_lines(module))),
-            self._part(graph, "graph", (), lambda: _head_lines(graph)),
-        ]
+            self._part(module, "module", (module.name, *map(id, header)),
+                       lambda: _header_lines(module), by=header),
+            self._part(graph, "graph", tuple(map(id, ends)), lambda: _head_lines(graph), by=ends),
+        ]  # fmt: skip
         extents = {k.name: k.extents for k in module.kernels}
-        scope = {v.name: v.type for v in graph.inputs}
+        scope: Scope | None = None
         for op in graph.ops:
-            found.append(self._op(op, scope, extents))
-            scope.update((v.name, v.type) for v in op.outputs)
+            part = self._plain.get(id(op))
+            if part is None:
+                if scope is None:
+                    scope = {v.name: v.type for v in graph.inputs}
+                    scope |= {v.name: v.type for o in graph.ops for v in o.outputs}
+                part = self._op(op, scope, extents)
+                if not op.regions and op.get("kernel") is None:
+                    self._plain[id(op)] = part
+            found.append(part)
         found.append(_END_OF_GRAPH)
         for kernel in module.kernels:
             found.append(self._part(kernel, "kernel", (), lambda k=kernel: _kernel_lines(k, "  ")))
@@ -839,16 +855,18 @@ class PartPrinter:
 
     def _part(
         self,
-        of: Graph | Op | Kernel | Plan | Source,
+        of: Module | Graph | Op | Kernel | Plan | Source,
         section: str,
         context: tuple[object, ...],
         lines: Callable[[], Iterable[Line]],
+        by: tuple[object, ...] = (),
     ) -> Part:
-        key = (id(of), *context)
+        """The part of `of` in a context; told by the fields `by` where it is not by itself."""
+        key = (section, *context) if by else (id(of), *context)
         kept = self._kept.get(key)
         if kept is None:
             part = Part(of, section, tuple(lines()))
-            self._kept[key] = (of, part)  # `of` is held, so that its id stays its own
+            self._kept[key] = (by or of, part)  # held, so that their ids stay their own
             return part
         return kept[1]
 
