@@ -4,9 +4,10 @@
     2. names                `layer.3.attn.q` and `layer.3.attn.k` share `layer.3.attn`
     3. neighbours           a weight, or a node that a rewrite removed, joins who it stands with
 
-Repeated blocks are found as repeats in the program's order: at distance p, op i and op i + p look
-alike for at least p ops. Where a block starts is open by as much as the repeat is longer than its
-blocks; the cut that fewest values cross is taken. `overview` covers a whole graph with few boxes.
+Repeated blocks are found as repeats in the program's order: at distance p, op i and op i + p are of
+one kind for at least p ops. Where a block starts is open by as much as the repeat is longer than
+its blocks; the cut that fewest values cross is taken. `overview` covers a whole graph with few
+boxes.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ BOXES = 300
 ENDS = ("input", "output")
 """Kinds that stand outside of all groups, so that a graph's ends stay in sight."""
 
-TRIED = 12
-"""Distances at which a repeat is looked for."""
+TRIED, FOUND = 12, 40
+"""Distances at which a repeat is looked for, and repeats after which the search ends."""
 
 Edges = Iterable[tuple[str, str]]
 
@@ -112,14 +113,16 @@ def repeats(kinds: Sequence[str], reads: Sequence[AbstractSet[int]]) -> list[tup
     """`(start, period, count)` of blocks in a row that are alike; apart, the largest first.
 
     `reads[i]` are the ops before i whose values op i reads. A block has two kinds at least.
+    What is left beside a repeat is searched too, down to a hundredth of the ops.
     """
     found: list[tuple[int, int, int]] = []
     waiting = [(0, len(kinds))]
-    looks = [(kind, len(read)) for kind, read in zip(kinds, reads, strict=True)]
     crossing = _crossing(reads)
-    while waiting:
+    while waiting and len(found) < FOUND:
         low, high = waiting.pop()
-        best = _best_repeat(low, high, looks, reads, crossing)
+        if high - low < max(4, len(kinds) // 100):
+            continue
+        best = _best_repeat(low, high, kinds, reads, crossing)
         if best is not None:
             start, period, count = best
             found.append(best)
@@ -130,16 +133,16 @@ def repeats(kinds: Sequence[str], reads: Sequence[AbstractSet[int]]) -> list[tup
 def _best_repeat(
     low: int,
     high: int,
-    looks: Sequence[tuple[str, int]],
+    kinds: Sequence[str],
     reads: Sequence[AbstractSet[int]],
     crossing: Sequence[int],
 ) -> tuple[int, int, int] | None:
     """The repeat of ops low … high - 1 that covers most, the shortest block among equals."""
     distances: Counter[int] = Counter()
     for length in (2, 4, 8):
-        last: dict[tuple[tuple[str, int], ...], int] = {}
+        last: dict[tuple[str, ...], int] = {}
         for i in range(low, high - length + 1):
-            gram = tuple(looks[i : i + length])
+            gram = tuple(kinds[i : i + length])
             if gram in last and i - last[gram] >= 2:
                 distances[i - last[gram]] += 1
             last[gram] = i
@@ -148,9 +151,9 @@ def _best_repeat(
         i = low
         while i + p < high:
             first = i
-            while i + p < high and looks[i] == looks[i + p]:
+            while i + p < high and kinds[i] == kinds[i + p]:
                 i += 1
-            if i - first >= p and len(set(looks[first : first + p])) > 1:
+            if i - first >= p and len(set(kinds[first : first + p])) > 1:
                 count = (i - first) // p + 1
                 runs.append((count * p, -p, first, i + p))
             i += 1

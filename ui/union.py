@@ -99,7 +99,7 @@ class _Walk:
         self._producer: dict[str, str] = {}
         self._readers: dict[str, dict[str, None]] = {}
         self._constants: dict[str, str] = {}
-        self._after: dict[str, str] = {}  # program order as a linked list; "" is its head and end
+        self._after: dict[str | None, str | None] = {None: None}  # a ring in program order
         self.apply([[0, 0, state]])
 
     def apply(self, step: Sequence[Any]) -> None:
@@ -120,18 +120,18 @@ class _Walk:
 
     def _link(self, at: int, new: Sequence[int]) -> None:
         """Give the nodes of new chunks their place: after the last node that stands before them."""
-        last = ""
-        while at and not last:
+        last: str | None = None
+        while at and last is None:
             at -= 1
             nodes = self._chunks[self._state[at]].get("nodes", ())
-            last = next((n["key"] for n in reversed(nodes) if n["kind"] != "output"), "")
+            last = next((n["key"] for n in reversed(nodes) if n["kind"] != "output"), None)
         for number in new:
             for node in self._chunks[number].get("nodes", ()):
                 key = node["key"]
                 if key not in self.kinds:
                     self.kinds[key] = node["kind"]
                     self.texts[key] = {}
-                    self._after[key] = self._after.get(last, "")
+                    self._after[key] = self._after[last]
                     self._after[last] = key
                 if node["kind"] != "output":
                     last = key
@@ -174,8 +174,8 @@ class _Walk:
 
     def order(self) -> Iterator[str]:
         """All keys ever seen, in program order."""
-        key = self._after.get("", "")
-        while key:
+        key = self._after[None]
+        while key is not None:
             yield key
             key = self._after[key]
 

@@ -89,4 +89,5 @@ def transformer(layers: int, *, named: bool = True) -> list[Node]:
         x = add(f"{at}/Add", "onnx.Add", x, dense(f"{at}/attn/proj", s))
         h = add(f"{at}/mlp/Gelu", "onnx.Gelu", dense(f"{at}/mlp/fc", norm(f"{at}/ln_2", x)))
         x = add(f"{at}/Add_1", "onnx.Add", x, dense(f"{at}/mlp/proj", h))
-    return [*found, output("logits", add("last", "onnx.Softmax", x))]
+    found.append(output("logits", add("last", "onnx.Softmax", x)))
+    return found
