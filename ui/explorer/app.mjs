@@ -182,25 +182,40 @@ function run(request, onEvent = () => {}) {
   const done = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
   done.catch(() => {});
   asked.push(entry);
-  if (asked.length === 1) send(entry.request);
+  if (asked.length === 1) ask();
   return {
     done,
     cancel() {
       entry.cancelled = true;
-      if (entry.token) cancel(entry.token);
-      else if (asked.indexOf(entry) > 0) {
-        asked.splice(asked.indexOf(entry), 1);
-        entry.reject(CANCELLED);
-      }
+      if (entry.token) { cancel(entry.token); return; }
+      entry.reject(CANCELLED);
+      if (asked.indexOf(entry) > 0) asked.splice(asked.indexOf(entry), 1);
     },
   };
+}
+
+const PATIENCE = 5000;
+let waiting = 0;
+
+/**
+ * Send the request at the head, and again while no answer comes: the connection may have been lost
+ * with it. Python knows a request by its nonce and submits it once.
+ */
+function ask() {
+  clearTimeout(waiting);
+  if (asked.length === 0) return;
+  send(asked[0].request);
+  waiting = setTimeout(() => {
+    if (asked[0]?.cancelled) asked.shift();
+    ask();
+  }, PATIENCE);
 }
 
 function hearAnswer(answer) {
   const entry = asked[0];
   if (!answer || entry === undefined || answer.nonce !== entry.request.nonce) return;
   asked.shift();
-  if (asked.length) send(asked[0].request);
+  ask();
   if (answer.error) {
     entry.reject(answer.error);
     return;
