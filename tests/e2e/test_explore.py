@@ -407,8 +407,11 @@ def test_passes_are_switched_off_moved_and_repeated(english: Explorer, server: s
     expect(english.passes).to_have_count(count)
 
     english.named("cse").first.click()
-    english.button("passes.off").click()
+    english.button("passes.off").focus()
+    page.keyboard.press("Enter")
     english.wait_for("passes", "default,-cse")
+    page.keyboard.press("Home")
+    expect(english.here).to_contain_text("import")
     expect(english.passes).to_have_count(count - 2)
     english.button("passes.on.name", name="cse").click()
     english.wait_for("passes", "")

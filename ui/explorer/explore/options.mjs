@@ -43,6 +43,7 @@ export function options({ shell, store, act, sample }) {
 
   function compile() {
     toggle(false);
+    button.focus();
     act.again(draft);
   }
 

@@ -91,6 +91,7 @@ export function sizes({ shell, store, act, embedded, sample }) {
     const pin = h("button", { type: "button", class: "pin", id: `pin-${name}`, "aria-pressed": String(pinned !== undefined),
       title: t("sizes.pin.hint"), "aria-label": t("sizes.pin", { name }),
       onclick: () => {
+        if (store.get().job !== null) return;
         const others = readPins(store.get().asked.pin).filter(([other]) => other !== name);
         if (pinned !== undefined) act.bind(name, pinned);
         act.again({ pin: printPins(pinned === undefined ? [...others, [name, value]] : others) });
@@ -102,7 +103,7 @@ export function sizes({ shell, store, act, embedded, sample }) {
       element: h("div", { class: "size", role: "group", "aria-label": t("sizes.of", { name }) }, label,
         pinned === undefined ? range : null, field, embedded ? null : pin),
       show(size, busy) {
-        pin.disabled = busy;
+        pin.setAttribute("aria-disabled", String(busy));
         if (size === undefined) return;
         value = size;
         limits = bounds(symbol, most, size);

@@ -4,7 +4,7 @@
 // switched off, moved, repeated. That edits the pipeline's text and compiles again; a pipeline that
 // the compiler refuses leaves the last result in place.
 
-import { code, h, replace, unseen } from "../dom.mjs";
+import { code, h, keepFocus, replace, unseen } from "../dom.mjs";
 import { t } from "../text.mjs";
 import { refusals } from "./events.mjs";
 import * as pipelines from "./pipeline_text.mjs";
@@ -132,7 +132,9 @@ export function strip({ shell, store, act }) {
     if (now === drawn) return;
     drawn = now;
     tools.setAttribute("aria-label", t("passes.tools", { name: pass.name }));
-    replace(tools, compile.whole || compile.passes.at(-1).failed ? actions(pass, at, compile, asked, job !== null) : null);
+    keepFocus(tools, () => list.querySelector("[aria-selected=true]"), () => {
+      replace(tools, compile.whole || compile.passes.at(-1).failed ? actions(pass, at, compile, asked, job !== null) : null);
+    });
   }
 
   /** Items of the pipeline in full stand beside the passes of the trace. */
@@ -142,8 +144,10 @@ export function strip({ shell, store, act }) {
     const full = readOr(compile.trace.pipeline);
     if (short === null || full === null) return null;
     const again = (pipeline, to = null) => act.again({ pipeline: pipelines.print(pipeline) }, to);
+    // Not `disabled`, which would lose the focus to the page while a compile runs.
+    const held = (able, doing) => ({ "aria-disabled": busy || !able ? "true" : null, onclick: () => { if (!busy && able) doing(); } });
     const button = (message, doing, able = true) => h("button", {
-      type: "button", id: `${message.replace(".", "-")}`, disabled: busy || !able, onclick: doing,
+      type: "button", id: `${message.replace(".", "-")}`, ...held(able, doing),
     }, t(message));
     const count = compile.passes.length;
     const many = compile.passes.filter((p) => p.name === pass.name).length > 1;
@@ -161,8 +165,8 @@ export function strip({ shell, store, act }) {
         button("passes.repeat", () => again(pipelines.repeatAt(full, at), at + 1))) : null,
       off.length ? h("div", { class: "pass-buttons" }, h("span", { class: "hint" }, t("passes.dropped")),
         off.map((name) => h("button", {
-          type: "button", id: `on-${name}`, disabled: busy, "aria-label": t("passes.on.name", { name }),
-          onclick: () => again(pipelines.switchOn(short, name)),
+          type: "button", id: `on-${name}`, "aria-label": t("passes.on.name", { name }),
+          ...held(true, () => again(pipelines.switchOn(short, name))),
         }, code(name), " ", h("span", { "aria-hidden": "true" }, "↺")))) : null,
       text !== usual(shell, asked.model) ? button("passes.usual", () => act.again({ pipeline: usual(shell, asked.model) })) : null,
     ];

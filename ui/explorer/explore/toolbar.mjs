@@ -3,7 +3,7 @@
 // Parts of it are drawn apart, so that a slider that is being dragged is never made anew.
 
 import { evaluate } from "../dims.mjs";
-import { code, h, replace } from "../dom.mjs";
+import { h, keepFocus, replace } from "../dom.mjs";
 import { bytes, language, number, t } from "../text.mjs";
 import { notice, problem, progress } from "./notices.mjs";
 import { options } from "./options.mjs";
@@ -27,7 +27,9 @@ export function toolbar(context) {
     embedded ? null : back, title, row.element, totals, h("span", { class: "spring" }), running,
     h("div", { class: "toolbar-end" }, left.element, embedded ? null : [panel.element, help]), said, hint);
 
-  function draw(state, changed) {
+  const draw = (state, changed) => keepFocus(element, () => title, () => show(state, changed));
+
+  function show(state, changed) {
     const all = changed.size === 0 || changed.has("refreshed");
     const any = (...keys) => all || keys.some((key) => changed.has(key));
     if (any("asked")) {
@@ -136,7 +138,7 @@ function leftPane({ store, act }) {
     const open = !form.hidden && choose.value === "other" && now === "";
     replace(choose, CHOICES.map((value) => h("option", { value, selected: value === (open ? "other" : now) },
       t(`left.${value || "before"}`))));
-    choose.disabled = go.disabled = state.job !== null || !state.compile?.whole;
+    choose.disabled = go.disabled = !state.compile?.whole;
     if (!open) form.hidden = now !== "other";
     if (now === "other" && field.value === "") field.value = state.leftAsked;
   }
