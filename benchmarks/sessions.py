@@ -1,7 +1,8 @@
 """Many readers at once: reruns, memory, what stays behind (`make bench-page`).
 
 A real server is spoken to as a browser does: a WebSocket with Streamlit's own messages. Opening and
-closing sessions costs memory up to a working set; what is asked is that it is flat after it.
+closing sessions costs memory up to a working set; what is asked is that it is flat after it. Some
+ask for a compile and leave in the middle.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import os
 import socket
 import statistics
@@ -40,6 +42,12 @@ KEPT_SECONDS = 5
 GROWTH = 1.1
 WORKERS = 2
 """One that works and one that stands by."""
+
+ASKING = 20
+"""One session in so many asks for a compile."""
+
+TRIGGERS = "$$STREAMLIT_INTERNAL_KEY_{}__events"
+"""The widget that carries what a component triggers."""
 
 
 @dataclass(frozen=True)
@@ -108,18 +116,43 @@ def running(kept: int = KEPT_SECONDS) -> Iterator[Server]:
         process.wait(timeout=30)
 
 
-async def rerun(session: ClientConnection) -> float:
-    """Ask for a rerun that changes nothing; seconds until the script has finished."""
-    asked = BackMsg()
-    asked.rerun_script.query_string = ""
-    start = time.perf_counter()
+async def finished(session: ClientConnection, asked: BackMsg) -> str:
+    """Ask for a run of the script and wait for its end; the component's id, if it was told."""
     await session.send(asked.SerializeToString())
+    component = ""
     while True:
         answer = await session.recv()
         assert isinstance(answer, bytes)
         message = ForwardMsg.FromString(answer)
-        if message.WhichOneof("type") == "script_finished":
-            return time.perf_counter() - start
+        kind = message.WhichOneof("type")
+        if kind == "script_finished":
+            return component
+        if kind == "delta" and message.delta.new_element.WhichOneof("type") == "bidi_component":
+            component = message.delta.new_element.bidi_component.id
+
+
+def plain() -> BackMsg:
+    """A rerun that changes nothing."""
+    asked = BackMsg()
+    asked.rerun_script.query_string = ""
+    return asked
+
+
+async def rerun(session: ClientConnection) -> float:
+    """Seconds until a rerun that changes nothing has finished."""
+    start = time.perf_counter()
+    await finished(session, plain())
+    return time.perf_counter() - start
+
+
+def compiling(component: str, nonce: str) -> BackMsg:
+    """What the component sends when a reader chooses a model."""
+    asked = plain()
+    widget = asked.rerun_script.widget_states.widgets.add()
+    widget.id = TRIGGERS.format(component)
+    value = {"kind": "compile", "model": "softmax_spelled_out", "nonce": nonce}
+    widget.json_trigger_value = json.dumps([{"event": "request", "value": value}])
+    return asked
 
 
 def opened(server: Server) -> connect:
@@ -146,11 +179,13 @@ async def come_and_go(server: Server, many: int) -> None:
     """`many` sessions open, run the page once and leave; a few at a time."""
     free = asyncio.Semaphore(OPENING)
 
-    async def visit() -> None:
+    async def visit(k: int) -> None:
         async with free, opened(server) as session:
-            await rerun(session)
+            component = await finished(session, plain())
+            if k % ASKING == 0:
+                await finished(session, compiling(component, str(k)))
 
-    await asyncio.gather(*(visit() for _ in range(many)))
+    await asyncio.gather(*(visit(k) for k in range(many)))
 
 
 def settled(server: Server, kept: int) -> int:
