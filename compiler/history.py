@@ -121,12 +121,13 @@ class _Film:
         self._of: dict[int, tuple[Part, int]] = {}
 
     def state(self, module: Module) -> list[int]:
-        return [self._chunk(part) for part in self._printer.parts(module)]
+        known = self._of
+        return [
+            known[id(part)][1] if id(part) in known else self._chunk(part)
+            for part in self._printer.parts(module)
+        ]
 
     def _chunk(self, part: Part) -> int:
-        kept = self._of.get(id(part))
-        if kept is not None:
-            return kept[1]
         made = chunk(part)
         text = json.dumps(made, sort_keys=True)
         number = self._known.setdefault(text, len(self.chunks))

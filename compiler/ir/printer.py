@@ -826,10 +826,10 @@ class PartPrinter:
         for op in graph.ops:
             part = self._plain.get(id(op))
             if part is None:
-                if scope is None:
+                if scope is None and op.regions:
                     scope = {v.name: v.type for v in graph.inputs}
                     scope |= {v.name: v.type for o in graph.ops for v in o.outputs}
-                part = self._op(op, scope, extents)
+                part = self._op(op, scope or {}, extents)
                 if not op.regions and op.get("kernel") is None:
                     self._plain[id(op)] = part
             found.append(part)
