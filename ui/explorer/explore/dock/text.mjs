@@ -38,6 +38,7 @@ export function create({ store, act }) {
   }
 
   function draw(state, changed = new Set()) {
+    if (state.compile === null) return;
     for (const listing of listings) listing.light((line) => isLit(state.hover, line.origins));
     if (changed.size === 1 && changed.has("hover")) return;
     const both = sides(state);
