@@ -46,7 +46,7 @@ export function tables(r) {
   add("roofline", "measure.roofline.hint", [t("measure.step"), t("measure.run"), t("measure.intensity"), t("measure.rate"), t("measure.operations")],
     points(r).map((p) => [p.step, t(`run.${p.kind}`), short(p.intensity), t("figure.gops", { n: short(p.rate / 1e9) }), number(p.operations)]));
   add("cold", "measure.cold.hint", [t("measure.phase"), t("measure.time")], phaseRows(r.cold_start));
-  add("cold.load", "", [t("measure.phase"), t("measure.time")], phaseRows(r.cold_start.load));
+  add("cold-load", "", [t("measure.phase"), t("measure.time")], phaseRows(r.cold_start.load));
   add("memory", "measure.memory.hint", [t("measure.what"), t("measure.size.column")],
     ["naive", "peak", "lower_bound"].map((k) => [t(`memory.${k}`), exact(r.memory[k])]));
   add("steps", "measure.steps.hint",
