@@ -299,11 +299,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from compiler.errors import CompilerError
     from compiler.ir.binding import BindingError
     from compiler.passes.base import PassError
-    from compiler.runtime.engine import ArtifactError, LibraryError
+    from compiler.runtime.engine import ArtifactError, EngineError, LibraryError
     from compiler.runtime.native import NativeError
 
     failures = (
-        CompilerError, BindingError, PassError, ArtifactError, LibraryError, NativeError, OSError,
+        CompilerError, BindingError, PassError, EngineError, ArtifactError, LibraryError,
+        NativeError, OSError,
     )  # fmt: skip
     run: Mapping[str, Callable[[argparse.Namespace], None]] = {
         "compile": command_compile,

@@ -2,10 +2,12 @@
 
     par i in r, par j in c   ->   for flat in range(lo, hi): i, j = flat // c, flat % c
     load x[i,j]              ->   load(x, i*c + j)
+    load x[i,j], x[i+1,j]    ->   x_at = i*c + j;  load(x, x_at), load(x, x_at + c)
 
 The text is what is compiled, and it is meant to be read: one line a statement, variables named
-after the values of the model. Arrays are C-contiguous; indices are unsigned, so that loops
-vectorise. The vocabulary stands at the top of `numba_api.py`.
+after the values of the model. Accesses of one body that lie a known distance apart count from one
+variable: Numba's time grows with every operator. Arrays are C-contiguous; indices are unsigned, so
+that loops vectorise. The vocabulary stands at the top of `numba_api.py`.
 
 The parameter table: extents, then one address a buffer, then one stride (bytes a worker) a scratch
 buffer.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +47,11 @@ from compiler.ir.loops import (
     Unary,
     Update,
     as_within,
+    children,
+    names_of,
 )
 from compiler.ir.module import SourceLine
+from compiler.ir.names import fresh_word
 from compiler.ir.printer import canonical_kernel
 from compiler.ir.types import DType, Scalar
 
@@ -145,6 +150,31 @@ def address_text(
     return text or "u64(0)"
 
 
+@dataclass(frozen=True)
+class Place:
+    """A position in a buffer: indices, and the extents of all axes but the first."""
+
+    indices: tuple[Dim, ...]
+    extents: tuple[Dim, ...]
+
+    def split(self) -> tuple[Place, int]:
+        """The place without the constant terms of its indices, and how far these lead; the place
+        itself and 0 where an extent is not a number."""
+        distance = 0
+        bare: list[Dim] = []
+        for k, index in enumerate(self.indices):
+            extent = self.extents[k - 1].constant if k else 1
+            if extent is None:
+                return self, 0
+            constant = dict(index.terms).get((), 0)
+            distance = distance * extent + constant
+            bare.append(index - constant)
+        return Place(tuple(bare), self.extents), distance
+
+    def symbols(self) -> frozenset[str]:
+        return frozenset[str]().union(*(d.symbols() for d in (*self.indices, *self.extents)))
+
+
 def _factor(extent: Dim) -> str:
     text = index_text(extent)
     return f"({text})" if " " in text else text
@@ -159,6 +189,9 @@ class Emitter:
         self.shapes = {a.name: a.type.dims for a in kernel.args}
         self.elements = {a.name: a.type.element for a in kernel.args}
         self.streams = streams(kernel)
+        self.taken = names_of(kernel)
+        self.named: dict[Place, str] = {}
+        """Places without constant terms whose positions stand in a variable at this point."""
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -166,6 +199,39 @@ class Emitter:
     def statement(self, depth: int, text: str, stmt: Stmt, path: tuple[int, ...]) -> None:
         self.line(depth, text)
         self.map.append(SourceLine(len(self.lines), path, stmt.origins))
+
+    # ---- positions
+
+    def address(self, buffer: str, indices: tuple[Dim, ...]) -> str:
+        """Where in a buffer: from a place that has a name, where there is one."""
+        bare, distance = Place(indices, self.shapes[buffer][1:]).split()
+        text = self.named.get(bare) or self.place_text(bare)
+        if not distance:
+            return text
+        more = f"u64({abs(distance)})"
+        if text == "u64(0)" and distance > 0:
+            return more
+        return f"{text} {'+' if distance > 0 else '-'} {more}"
+
+    def place_text(self, place: Place) -> str:
+        shape = (ONE, *place.extents) if place.indices else ()
+        return address_text(place.indices, shape, self.dtypes)
+
+    def name_places(self, body: Sequence[Stmt], depth: int) -> dict[Place, str]:
+        """Names for the places that several accesses of a body share."""
+        made = {stmt.name for stmt in body if isinstance(stmt, Let)}
+        found: dict[Place, list[str]] = {}
+        for buffer, indices in accesses(body):
+            bare, _ = Place(indices, self.shapes[buffer][1:]).split()
+            found.setdefault(bare, []).append(buffer)
+        named: dict[Place, str] = {}
+        for bare, buffers in found.items():
+            text = self.place_text(bare)
+            known = bare in self.named or bare.symbols() & made
+            if len(buffers) > 1 and " " in text and not known:
+                named[bare] = fresh_word(f"{buffers[0]}_at", self.taken)
+                self.line(depth, f"{named[bare]} = {text}")
+        return named
 
     # ---- expressions
 
@@ -199,7 +265,7 @@ class Emitter:
             case Ref(name):
                 return name
             case Load(buffer, indices, guard, other):
-                place = address_text(indices, self.shapes[buffer], self.dtypes)
+                place = self.address(buffer, indices)
                 if guard is None or other is None:
                     return f"load({buffer}, {place})"
                 return f"load_if({self.bare(guard)}, {buffer}, {place}, {literal(other)})"
@@ -252,6 +318,8 @@ class Emitter:
     ) -> None:
         if not body:
             self.line(depth, "pass")
+        outside = self.named
+        self.named = {**outside, **self.name_places(body, depth)}
         for k, stmt in enumerate(body):
             at = (*path, k)
             match stmt:
@@ -276,7 +344,7 @@ class Emitter:
                     text = f"{stmt.name} = {self.update(stmt, reduction)}"
                     self.statement(depth, text, stmt, at)
                 case Store():
-                    where = address_text(stmt.indices, self.shapes[stmt.buffer], self.dtypes)
+                    where = self.address(stmt.buffer, stmt.indices)
                     value = unwrap(self.expr(stmt.value))
                     text = f"store({stmt.buffer}, {where}, {value})"
                     self.statement(depth, text, stmt, at)
@@ -285,6 +353,8 @@ class Emitter:
                     self.body(stmt.body, depth + 1, at, reduction)
                 case Alloc() | Shuffle() | Barrier():
                     raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
+        self.taken -= set(self.named.values()) - set(outside.values())
+        self.named = outside
 
     def row_start(self, store: Store) -> str:
         """The position of a streamed row's first element."""
@@ -355,6 +425,26 @@ class Emitter:
 
 def call(function: str, *arguments: str) -> str:
     return f"{function}({', '.join(unwrap(a) for a in arguments)})"
+
+
+def accesses(body: Iterable[Stmt]) -> Iterator[tuple[str, tuple[Dim, ...]]]:
+    """(buffer, indices) of the loads and stores of a body, without those of loops and branches."""
+
+    def loads(e: Expr) -> Iterator[tuple[str, tuple[Dim, ...]]]:
+        if isinstance(e, Load):
+            yield e.buffer, e.indices
+        for child in children(e):
+            yield from loads(child)
+
+    for stmt in body:
+        match stmt:
+            case Let() | Update():
+                yield from loads(stmt.value)
+            case Store():
+                yield from loads(stmt.value)
+                yield stmt.buffer, stmt.indices
+            case _:
+                pass
 
 
 def stream_of(loop: For) -> tuple[Store, str]:

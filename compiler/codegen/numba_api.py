@@ -60,17 +60,23 @@ Teaches: Python text, typed and lowered, is the machine code of any other langua
 
 from __future__ import annotations
 
+import ast
 import functools
+import gc
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
-from numba.core import cgutils
+from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import PassManager
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic
 
@@ -127,14 +133,20 @@ def compile_kernel(name: str, source: str, *, strict: bool, math: str) -> Compil
     """
     scope: dict[str, Any] = {**_vocabulary(strict, math), "__name__": "kernel"}
     try:
-        exec(compile(source, f"<kernel {name}>", "exec"), scope)
+        constants = _Constants()
+        tree = constants.visit(ast.parse(source))
+        scope.update(constants.found)
+        exec(compile(tree, f"<kernel {name}>", "exec"), scope)
     except SyntaxError as error:
         raise KernelSourceError(name, str(error)) from error
     function = scope.get(name)
     if not inspect.isfunction(function):
         raise KernelSourceError(name, f"it defines no function {name!r}")
     try:
-        kernel: Any = cfunc(_ABI, fastmath=_fastmath(strict), error_model="numpy")(function)
+        with _without_collection():
+            kernel: Any = cfunc(
+                _ABI, pipeline_class=_Pipeline, fastmath=_fastmath(strict), error_model="numpy"
+            )(function)
     except NumbaError as error:
         raise KernelSourceError(name, str(error)) from error
     library = kernel._library
@@ -159,6 +171,77 @@ def helper_digest(strict: bool, math: str) -> str:
         raise ValueError(f"math is one of {', '.join(MATH)}, not {math!r}")
     texts = (Path(file).read_text(encoding="utf-8") for file in (__file__, vector_math.__file__))
     return hashlib.sha256("\0".join((*texts, str(strict), math)).encode()).hexdigest()
+
+
+class _Pipeline(CompilerBase):
+    """Numba's passes without those for what no kernel has: closures, `with` blocks, raised errors,
+    functions to inline, array expressions, branches on constants. They would be a third of its
+    time."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("kernel")
+        for each in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.IRLegalization,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(each, each.__name__)
+        passes.finalize()
+        return [passes]
+
+    def _compile_bytecode(self) -> Any:
+        """Numba numbers functions in the order in which a process meets them, and puts the number
+        into the name: here all are the first, and the code does not depend on what came before."""
+        self.state.func_id.unique_id = 1
+        return super()._compile_bytecode()
+
+
+class _Constants(ast.NodeTransformer):
+    """Writes `u64(8)` as one constant, where Numba would type and lower a call.
+
+    `found` are the constants by name; the name is the text, which no variable can have.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(ast.Name(cast), [ast.Constant(value)], []) if cast in _SCALARS:
+                scalar = _SCALARS[cast]
+                info = np.finfo(scalar) if cast in ("f32", "f64") else np.iinfo(scalar)
+                kind = float if cast in ("f32", "f64") else int
+                if type(value) is kind and info.min <= value <= info.max:
+                    name = f"{cast}({value!r})"
+                    self.found[name] = scalar(value)
+                    return ast.copy_location(ast.Name(name, ast.Load()), node)
+        return self.generic_visit(node)
+
+
+_SCALARS = {
+    "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+    "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+}  # fmt: skip
+"""What NumPy calls the numbers that may be written as constants."""
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for garbage: Numba makes many objects, and each search would look at all of them
+    and all of Numba's. A tenth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 _ABI = types.void(types.CPointer(types.int64), types.uint64, types.uint64, types.uint64)

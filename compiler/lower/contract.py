@@ -78,6 +78,9 @@ NEAR, FAR = 1 << 13, 1 << 16
 which a first-level cache holds; 256 KiB where that saves reading much of the other operand again.
 """
 
+EDGE = 4
+"""Columns of one side outside of the common inside that are written out one by one."""
+
 HEAVY = 1 << 17
 """Elements of an operand that does not stay in the second-level cache beside all else."""
 
@@ -138,6 +141,19 @@ class Tile:
     line: int
     outputs: int
     stack: int = 1
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A position modulo the stride: `at`, one of `many` from `first` on."""
+
+    at: Dim
+    first: int
+    many: int = 1
+
+    @property
+    def all(self) -> range:
+        return range(self.first, self.first + self.many)
 
 
 def choose_tile(
@@ -568,27 +584,32 @@ class _Tiled:
     def fetch(self, at: Places) -> list[Stmt]:
         """Bring what the tile reads into scratch."""
         g, tile = self.group, self.tile
-        plain = {k: g.axis(k, g.sizes[k]) for k in self.plain}
+        plain = {k: g.axis(k, g.sizes[k]) for k in self.plain if g.sizes[k] != ONE}
         inside = {**at, **{k: dim(a.name) for k, a in plain.items()}}
         row = g.axis("row", dim(self.high + self.below))
         column = g.axis("at", self.width)
         body: list[Stmt] = []
-        first = tuple(dim(a.name) for a in plain.values())
+        first = tuple(dim(plain[k].name) if k in plain else ZERO for k in self.plain)
         phases = self.used_phases(self.x)
         full = dim((self.high + self.below) * tile.width)
         rest = self.copied - full
-        for down in self.used_phases(self.y):
+        downs = self.used_phases(self.y)
+        many = len(downs) if downs == list(range(len(downs))) else 1
+        phase = g.axis("phase", dim(many))
+        for first_down in downs if many == 1 else (0,):
+            down = Phase(dim(phase.name) if many > 1 else dim(first_down), first_down, many)
             spots = {
-                right: (*first, dim(down * self.phases[self.x] + right)) for right in phases
+                right: (*first, down.at * self.phases[self.x] + right) for right in phases
             }
-            body.append(self.copied_rows(inside, spots, row, column, down))
+            fetched = [self.copied_rows(inside, spots, row, column, down)]
             if rest.constant:
                 tail = dim(column.name) + full
                 stores = tuple(
                     Store(self.store, (*spot, tail), Const(self.first), g.origins)
                     for spot in spots.values()
                 )
-                body.append(For("vec", column.name, rest, stores, g.origins))
+                fetched.append(For("vec", column.name, rest, stores, g.origins))
+            body += g.loops("seq", [phase] if many > 1 else [], fetched)
         return list(g.loops("seq", list(plain.values()), body))
 
     def copied_rows(
@@ -597,48 +618,67 @@ class _Tiled:
         spots: Mapping[int, tuple[Dim, ...]],
         row: Axis,
         column: Axis,
-        down: int,
+        down: Phase,
     ) -> Stmt:
         """Rows of the phases that share a row, from neighbouring elements. Where it is known which
-        columns lie inside, these are read without a condition:
+        columns lie inside, these are read without a condition, and a few others one by one:
 
-        `if the row lies inside { vec: load;  vec: the edges } if not { vec: outside }`
+        `if the row lies inside { vec: load;  the edges } if not { vec: outside }`
         """
         g, width = self.group, self.tile.width
         row_guard: list[Expr | None] = []
 
-        def copies(first: int, end: int, how: str) -> tuple[Stmt, ...]:
-            """The columns from `first` to before `end`; `how`: outside, inside, edge, any."""
+        def copy(spot_at: Dim, how: str) -> tuple[list[Stmt], list[Stmt]]:
+            """What is done before the loops, and the stores of the column at `spot_at` of all
+            phases; `how`: outside, inside, any."""
             stores: list[Stmt] = []
-            spot_at = dim(column.name) + first
             g.gathered((column,))
             for right, spot in spots.items():
-                index, guards = self.place(at, dim(row.name), spot_at, (down, right))
+                index, guards = self.place(at, dim(row.name), spot_at, down, right)
                 own = guards.get(self.x)
                 others = all_of(v for k, v in guards.items() if k != self.x)
                 row_guard[:] = [others]
-                guard = {"inside": None, "edge": own}.get(how, all_of(guards.values()))
-                value: Expr = Const(self.rows.outside)
-                if how != "outside":
+                known = spot_at.constant
+                if how == "inside" and known is not None and not self.is_inside(known, right):
+                    value: Expr = Const(self.rows.outside)
+                elif how == "outside":
+                    value = Const(self.rows.outside)
+                else:
+                    guard = {"inside": None, "edge": own}.get(how, all_of(guards.values()))
                     value = g.element(self.rows, index, guard)
                 place = dim(row.name) * self.width + spot_at
                 stores.append(Store(self.store, (*spot, place), value, g.origins))
             before, within_loop = g.taken_out()
+            return before, [*within_loop, *stores]
+
+        def copies(first: int, end: int, how: str) -> tuple[Stmt, ...]:
+            """The columns from `first` to before `end`."""
             if end <= first:
                 return ()
-            body = (*within_loop, *stores)
-            return (*before, For("vec", column.name, dim(end - first), body, g.origins))
+            before, body = copy(dim(column.name) + first, how)
+            return (*before, For("vec", column.name, dim(end - first), tuple(body), g.origins))
+
+        def edge(first: int, end: int) -> tuple[Stmt, ...]:
+            if end - first > EDGE:
+                return copies(first, end, "edge")
+            parts = (copy(dim(k), "inside") for k in range(first, end))
+            return tuple(stmt for before, body in parts for stmt in (*before, *body))
 
         low, high = self.columns_inside(tuple(spots))
         if low >= high:
             return For("seq", row.name, row.extent, copies(0, width, "any"), g.origins)
-        edges = (*copies(0, low, "edge"), *copies(high, width, "edge"))
-        body = (*copies(low, high, "inside"), *edges)
+        body = (*copies(low, high, "inside"), *edge(0, low), *edge(high, width))
         (guard,) = row_guard
         if guard is not None:
             otherwise = If(Unary("not", guard), copies(0, width, "outside"), g.origins)
             body = (If(guard, body, g.origins), otherwise)
         return For("seq", row.name, row.extent, body, g.origins)
+
+    def is_inside(self, column: int, phase: int) -> bool:
+        """Whether a column of a plane that is one tile wide lies inside of the array."""
+        s = self.step(self.x)
+        assert s is not None and s.size.constant is not None and s.before.constant is not None
+        return 0 <= column * s.stride + phase - s.before.constant < s.size.constant
 
     def columns_inside(self, phases: Sequence[int]) -> tuple[int, int]:
         """The columns that lie inside of the array in all phases: from the first to before the
@@ -654,7 +694,7 @@ class _Tiled:
         return low, min(high, self.tile.width)
 
     def place(
-        self, at: Places, row: Dim, column: Dim, phases: tuple[int, int]
+        self, at: Places, row: Dim, column: Dim, down: Phase, right: int
     ) -> tuple[tuple[Dim, ...], dict[str, Expr]]:
         """Where the element lies that stands at (row, column) of one phase of the scratch, and for
         letters whose axis it may lie outside of, the condition that it does not."""
@@ -664,9 +704,10 @@ class _Tiled:
         for s in self.rows.steps:
             n = g.extent_of(s.size)
             if s.letter in (self.x, self.y):
-                along, phase = (row, phases[0]) if s.letter == self.y else (column, phases[1])
-                i = (at[s.letter] + along) * s.stride + phase - s.before
-                safe = self.stays_inside(s, phase)
+                across = column, Phase(dim(right), right)
+                along, phase = (row, down) if s.letter == self.y else across
+                i = (at[s.letter] + along) * s.stride + phase.at - s.before
+                safe = all(self.stays_inside(s, k) for k in phase.all)
             else:
                 i, safe = s.at(at), s.inside
             index.append(i if n != ONE or not safe else ZERO)

@@ -622,7 +622,9 @@ class Group:
         copy = self._nest("map", inner, [*self.inner, copied])
         self.inner, self.inner_memo, self.moved = [], {}, True
         steps = Axis(identifier("e", self.taken, "e"), self.number(small[axis]), False)
-        self.scattered = (steps, *after)
+        # What the condition keeps from being read stands inside it, also where it hangs on outer
+        # axes alone: the indices may be shorter than the data there.
+        self.scattered = (steps, *after, *outer)
         place = list(at)
         place[axis] = ZERO if small[axis] == UNIT else dim(steps.name)
         condition = some(self.number(shape[axis]))

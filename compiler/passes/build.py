@@ -2,7 +2,8 @@
 
 The object, the LLVM text and the assembly go to the blobs of the compile; the module keeps their
 digests. For a GPU the object is a cubin and the assembly PTX; making them takes no GPU. A kernel
-whose symbol the object cache knows is not compiled again.
+whose symbol the object cache knows is not compiled again. Where there is much to compile, other
+processes help (`codegen/helpers.py`).
 
 Teaches: compiling is the slow part of a cold start, and it need happen only once.
 """
@@ -14,11 +15,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from compiler.codegen.helpers import Helpers, Job, helpers_worth
 from compiler.errors import TargetError
 from compiler.ir.edits import Event, SourceEdit, apply, parameters
 from compiler.ir.graph import Origins
 from compiler.ir.module import Module, Source
 from compiler.passes.base import Built, Context, Pass, PassError, Result
+from compiler.runtime.engine import available_threads
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class Build(Pass):
     after: ClassVar[tuple[str, ...]] = ("emit",)
 
     def run(self, module: Module, context: Context) -> Result:
+        with _helpers(module, context) as helpers:
+            return self._run(module, context, helpers)
+
+    def _run(self, module: Module, context: Context, helpers: Helpers) -> Result:
         state = module
         events: list[Event] = []
         for k, source in enumerate(module.sources):
@@ -40,7 +47,7 @@ class Build(Pass):
                 context.progress("build", k, len(module.sources))
             start = time.perf_counter()
             known = context.built.get(source.symbol)
-            built = known or self._compile(source, module, context)
+            built = known or self._compile(source, module, context, helpers)
             context.built[source.symbol] = built
             milliseconds = (time.perf_counter() - start) * 1e3
             artifacts = tuple(
@@ -60,19 +67,32 @@ class Build(Pass):
             events.append(Event("build", source.kernel, (edit,), message, values))
         return Result(state, tuple(events))
 
-    def _compile(self, source: Source, module: Module, context: Context) -> Built:
+    def _compile(
+        self, source: Source, module: Module, context: Context, helpers: Helpers
+    ) -> Built:
         origins: Origins = module.kernel(source.kernel).origins
         try:
             if context.gpu:
                 return _compile_gpu(source, context)
             from compiler.codegen.numba_api import compile_kernel
 
-            made = compile_kernel(
+            made = helpers.take(source.symbol, context.check) or compile_kernel(
                 source.symbol, source.text, strict=context.strict, math=source.math
             )
         except ValueError as error:
             raise PassError(self.name, str(error), source.kernel, origins) from error
         return Built(made.symbol, made.object, made.llvm, made.assembly)
+
+
+def _helpers(module: Module, context: Context) -> Helpers:
+    """As many as the kernels that are not known are worth; none for a GPU."""
+    new = {
+        s.symbol: Job(s.symbol, s.text, context.strict, s.math)
+        for s in module.sources
+        if s.symbol not in context.built and not context.gpu
+    }
+    jobs = tuple(new.values())
+    return Helpers(jobs, helpers_worth(jobs, available_threads()))
 
 
 def _compile_gpu(source: Source, context: Context) -> Built:

@@ -4,7 +4,8 @@
     reshape(reshape(x)) = reshape(x)
 
 Readers of the result read the operand instead. x + 0 stays: it turns -0 into +0. A slice that
-leaves nothing out at some sizes only is refused.
+leaves nothing out at some sizes only is refused, and so are two reshapes whose numbers of elements
+only two guards together make equal.
 
 Teaches: exporters leave a lot of nothing behind; an op is a no-op only when it is one for every
 value, signed zeros and NaN included.
@@ -18,7 +19,9 @@ from typing import ClassVar
 from compiler.ir.dims import ONE, ZERO
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
+from compiler.ir.module import Module
 from compiler.ir.types import TensorType
+from compiler.ir.verify import Equalities
 from compiler.ops.shape import in_inference
 from compiler.ops.views import node_view, nothing_known, onnx_form, operator_name
 
@@ -58,6 +61,9 @@ class RemoveNoops(Pass):
                     self.name, "remove-noops.undone", parameters(op=op.kind, source=origin), (),
                     ((op.key, origin),),
                 )  # fmt: skip
+            if not _as_many(view.type(origin), op.type, view.module):
+                told = parameters(op=op.kind, value=op.key, source=origin)
+                return Refusal(self.name, "remove-noops.elements", told)
             joined = replace(op, inputs=(origin,), origins=op.origins | before.origins)
             return Rewrite(
                 self.name, "remove-noops.joined", parameters(op=op.kind, source=origin), (joined,)
@@ -106,6 +112,12 @@ def _node_gives_back(op: Op, node: Op, view: View) -> bool:
             node_view(op, view.module, context.params, view.type, nothing_known, view.constant)
         )
     return False
+
+
+def _as_many(a: TensorType, b: TensorType, module: Module) -> bool:
+    """Whether two types have as many elements, which may follow from the guards; what takes two of
+    them to follow is not seen."""
+    return a.numel == b.numel or Equalities(module.guards).equal(a.numel, b.numel)
 
 
 def _may_be_equal(a: TensorType, b: TensorType) -> bool:

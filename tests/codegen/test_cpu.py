@@ -66,8 +66,9 @@ def batched(params, worker, lo, hi):
         rest1 = flat // r
         a = rest1
         for j in range(c):
-            t = f32(i32(load(x, (a * r + i) * c + j) * load(x, (a * r + i) * c + j)))
-            store(y, (a * r + i) * c + j, select(t < f32(0.5), t, load(w, j)) + f32(i64(j)))
+            x_at = (a * r + i) * c + j
+            t = f32(i32(load(x, x_at) * load(x, x_at)))
+            store(y, x_at, select(t < f32(0.5), t, load(w, j)) + f32(i64(j)))
 """
 
 
@@ -77,6 +78,43 @@ def test_softmax() -> None:
 
 def test_several_parallel_axes_and_integers() -> None:
     assert emit_kernel(parse_kernel(BATCHED), "batched").text == BATCHED_SOURCE
+
+
+WINDOW = """
+kernel @k0 (x: in f32[r,3,8], y: out f32[r,3]) {  @[n0]
+  par i in r {
+    vec j in 3 {
+      let a = load x[i,j,1]
+      store y[i,j] = a * load x[i,j,7] + load x[i + 2,j,0]
+      if index[j] < index[2] { store y[i,j] = load x[i,j + 1,0] }
+    }
+  }
+}
+"""
+
+WINDOW_SOURCE = """\
+def window(params, worker, lo, hi):
+    r = extent(params, 0)
+    x = pointer(params[1], f32)
+    y = pointer(params[2], f32)
+    for i in range(lo, hi):
+        for j in range(u64(3)):
+            x_at = (i * u64(3) + j) * u64(8)
+            a = load(x, x_at + u64(1))
+            store(y, i * u64(3) + j, (a * load(x, x_at + u64(7))) + load(x, x_at + u64(48)))
+            if i64(j) < i64(u64(2)):
+                store(y, i * u64(3) + j, load(x, x_at + u64(8)))
+"""
+
+
+def test_accesses_that_lie_a_known_distance_apart_count_from_one_position() -> None:
+    assert emit_kernel(parse_kernel(WINDOW), "window").text == WINDOW_SOURCE
+
+
+def test_a_scalar_lies_at_0() -> None:
+    text = "kernel @k0 (x: in f32[], y: out f32[]) {  @[n0]\n  store y[] = load x[] * load x[]\n}\n"
+    source = emit_kernel(parse_kernel(text), "scalar").text
+    assert source.splitlines()[-1].strip() == "store(y, u64(0), load(x, u64(0)) * load(x, u64(0)))"
 
 
 def test_every_statement_has_a_line() -> None:

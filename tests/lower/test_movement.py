@@ -202,6 +202,15 @@ def test_scatter_elements(axis: int) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_scatter_elements_reads_no_index_beyond_the_last() -> None:
+    """Indices of fewer rows than the data: the interpreter stops at a read outside an array."""
+    k, u = np.array([[-1], [0]]), np.array([[7], [8]], np.float32)
+    found = evaluate("%y = scatter_elements %x, %k, %u {axis=1} : f32[3,4]", x=X, k=k, u=u)
+    wanted = X.copy()
+    wanted[0, -1], wanted[1, 0] = 7, 8
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("function", ["max", "min"])
 def test_argreduce(function: str, axis: int) -> None:
