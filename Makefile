@@ -11,10 +11,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test conformance bench samples clean chromium gpu
+.PHONY: help run test conformance bench lessons samples clean chromium gpu
 
 help: ## Show these targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 run: $(VENV)/.installed gpu ## Install what the page needs and open it on localhost
 	@exec $(BIN)/streamlit run app.py
@@ -22,13 +22,21 @@ run: $(VENV)/.installed gpu ## Install what the page needs and open it on localh
 test: $(VENV)/.installed-test chromium ## Install the test tools, check style and types, run all tests
 	@$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks
 
+bench-page: $(VENV)/.installed-test chromium ## Frames, first pictures and many sessions at once, of the page
+	@for name in page sessions; do
+		if [ -f benchmarks/$$name.py ]; then $(BIN)/python -m benchmarks.$$name; fi
+	done
+
 conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
 	@$(BIN)/python -m conformance
+
+lessons: $(VENV)/.installed ## Run what the lessons run, hold their texts to it and record it
+	@$(BIN)/python -m lessons
 
 samples: $(VENV)/.installed-test ## Write the sample models again (digits only with scikit-learn)
 	@$(BIN)/python -m sample_models.generate

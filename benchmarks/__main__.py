@@ -124,7 +124,7 @@ def chain(report: Report, effort: Effort) -> None:
     """The five-op chain at 4096 x 4096: op by op / fused."""
     rows, cols = 4096 // effort.scale, 4096
     model = (FOLDER / "five_op_chain.onnx").read_bytes()
-    sizes = {"rows": rows, "cols": cols}
+    sizes = {"r": rows, "c": cols}
     found = large(report, effort, "five_op_chain", model, sizes, rows * cols * 4)
     faster(report, found, "op by op", 2.3, ">= 2.3")
     faster(report, found, "torch.compile", 1, ">= 1")
@@ -151,7 +151,7 @@ def softmax(report: Report, effort: Effort) -> None:
 
 def at_batches(each: Sample) -> Iterator[dict[str, int]]:
     """A sample's sizes with its batch (or its rows) 1 and 32; as they are where it has neither."""
-    batch = next((n for n in ("batch", "rows") if n in each.sizes), None)
+    batch = next((n for n in ("batch", "rows", "r") if n in each.sizes), None)
     if batch is None:
         yield dict(each.sizes)
         return

@@ -627,7 +627,7 @@ def run(
 
 
 MEASURED = (
-    ("five_op_chain", "rows=8192", "cols=4096"),
+    ("five_op_chain", "r=8192", "c=4096"),
     ("softmax_spelled_out", "rows=32768", "cols=1024"),
     ("layernorm_residual",),
 )

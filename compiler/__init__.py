@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from compiler.errors import UnsupportedOperator as UnsupportedOperator
     from compiler.frontend.load import OnnxModel as OnnxModel
     from compiler.frontend.load import load as load
+    from compiler.frontend.reference import reference as reference
+    from compiler.ir.printer import print_module as print_module
     from compiler.measure.report import Report as Report
+    from compiler.measure.report import explanation as explanation
     from compiler.measure.report import measure as measure_model
     from compiler.passes.base import Cancelled as Cancelled
     from compiler.runtime.engine import Engine as Engine
@@ -39,14 +42,18 @@ _HOME = {
     "UnsupportedOperator": ("compiler.errors", "UnsupportedOperator"),
     "OnnxModel": ("compiler.frontend.load", "OnnxModel"),
     "load": ("compiler.frontend.load", "load"),
+    "reference": ("compiler.frontend.reference", "reference"),
+    "print_module": ("compiler.ir.printer", "print_module"),
     "Report": ("compiler.measure.report", "Report"),
+    "explanation": ("compiler.measure.report", "explanation"),
     "measure_model": ("compiler.measure.report", "measure"),
     "Engine": ("compiler.runtime.engine", "Engine"),
 }
 
 __all__ = [
     "Built", "Cancelled", "CompilerError", "Engine", "GuardError", "ModelError", "OnnxModel",
-    "PipelineError", "Report", "UnsupportedOperator", "compile", "load", "measure_model",
+    "PipelineError", "Report", "UnsupportedOperator", "compile", "explanation", "load",
+    "measure_model", "print_module", "reference",
 ]  # fmt: skip
 
 

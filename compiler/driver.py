@@ -93,13 +93,15 @@ def compile(
     sizes: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
+    kernels: dict[str, BuiltKernel] | None = None,
 ) -> Built:
     """Compile a model for a target.
 
     `pin` binds dimensions at compile time, the others stay symbolic; `shapes` gives policies of
     dimensions (`any` is the one that exists); `sizes` are what the cost model assumes of symbols;
-    `store` is a folder that keeps engines by key. Raises ModelError, OptionError, PipelineError,
-    PinError, UnsupportedOperator, Cancelled.
+    `store` is a folder that keeps engines by key; `kernels` holds kernels of this target that were
+    built before, by symbol, and those that are built now are added to it. Raises ModelError,
+    OptionError, PipelineError, PinError, UnsupportedOperator, Cancelled.
     """
     _check(target, numerics, shapes)
     passes = for_target(read_pipeline(pipeline), target)
@@ -116,6 +118,7 @@ def compile(
         params=ParamStore(), machine=machine or TEST_MACHINE, numerics=numerics, target=target,
         sizes=dict(sizes or {}), pin=dict(pin or {}), names=Names(), blobs=Blobs(),
         cancel=cancel or threading.Event(), progress=on_kernel, model=loaded,
+        built={} if kernels is None else kernels,
         capability=device.capability if device is not None else PTX_CAPABILITY,
     )  # fmt: skip
     text = print_pipeline(passes)

@@ -3,7 +3,7 @@
     ModelError(message, file, node)      the model cannot be read: names file, node and remedy
     └─ UnsupportedOperator(node, domain) nothing here can compute one of its nodes
     PinError(name)                       a dimension that the model does not have, or a bad size
-    PipelineError(text)                  a pipeline that is not well-formed
+    PipelineError(message, …)            a pipeline that is not well-formed
     TargetError(target)                  a machine to compile for that does not answer
 
 A message id is a key of the catalogues; with `.remedy` behind it, it is the key of the way out.
@@ -183,7 +183,66 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "target {target} needs packages for GPUs: {reason}",
         "Install them: pip install -r requirements-gpu.txt.",
     ),
-    "error.pipeline": ("{text}", "Compare the text with the list of passes in docs/passes.md."),
+    "pipeline.sign": (
+        "pipeline, character {at}: expected '{sign}'",
+        "Put it there, or compare the text with docs/passes.md.",
+    ),
+    "pipeline.word": (
+        "pipeline, character {at}: expected a word",
+        "Write the name of a pass or an option there.",
+    ),
+    "pipeline.end": (
+        "pipeline, character {at}: expected a pass after the comma",
+        "Write a pass there, or take the comma away.",
+    ),
+    "pipeline.minus": (
+        "a `-name` follows `default,` or `op-by-op,`",
+        "Start the text with default, or leave the pass out of a pipeline in full.",
+    ),
+    "pipeline.unknown": (
+        "no pass is called {name!r}; there are: {known}",
+        "Write one of these names.",
+    ),
+    "pipeline.absent": (
+        "{name} is not in this order; write it in full",
+        "List all passes by name and put it where it should run.",
+    ),
+    "pipeline.option": (
+        "{name} has no option {option!r}; it has: {known}",
+        "Use one of these, or none.",
+    ),
+    "pipeline.list": (
+        "{name}: option {option} takes no list",
+        "Give it one value, without brackets.",
+    ),
+    "pipeline.flag": (
+        "{name}: option {option} is true or false",
+        "Write true or false.",
+    ),
+    "pipeline.number": (
+        "{name}: option {option} is a whole number, not {value!r}",
+        "Write digits only.",
+    ),
+    "pipeline.choice": (
+        "{name}: {reason}",
+        "Choose one of the values that docs/passes.md lists.",
+    ),
+    "pipeline.required": (
+        "{name} is required and cannot be dropped",
+        "Leave it in; optional passes can be dropped.",
+    ),
+    "pipeline.once": (
+        "{name} is required exactly once, it is there {found} times",
+        "Keep exactly one of it.",
+    ),
+    "pipeline.before": (
+        "{name} needs {needed} before it",
+        "Move {name} behind {needed}.",
+    ),
+    "pipeline.planned": (
+        "{name} stands before plan-memory, or the plan would not fit what it changes",
+        "Move {name} before plan-memory.",
+    ),
 }
 """Message id -> (the problem, the way out), in English."""
 
@@ -281,10 +340,7 @@ class OptionError(CompilerError):
 
 
 class PipelineError(CompilerError):
-    """A pipeline text that is not well-formed; the text says where."""
-
-    def __init__(self, text: str, **parameters: Parameter) -> None:
-        super().__init__("error.pipeline", text=text, **parameters)
+    """A pipeline that is not well-formed, or whose passes can't stand as they do."""
 
 
 class TargetError(CompilerError):

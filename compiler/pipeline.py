@@ -89,7 +89,7 @@ def find(name: str) -> type[Pass]:
         if found.name == name:
             return found
     known = ", ".join(p.name for p in PASSES)
-    raise PipelineError(f"no pass is called {name!r}; there are: {known}", name=name, known=known)
+    raise PipelineError("pipeline.unknown", name=name, known=known)
 
 
 # ---- text ----------------------------------------------------------------------------------------
@@ -130,12 +130,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
-    def fail(self, expected: str) -> PipelineError:
-        return PipelineError(
-            f"pipeline, character {self.at + 1}: expected {expected}",
-            at=self.at + 1,
-            expected=expected,
-        )
+    def fail(self, message: str, **expected: str) -> PipelineError:
+        return PipelineError(message, at=self.at + 1, **expected)
 
     def skip(self) -> None:
         while self.at < len(self.text) and self.text[self.at].isspace():
@@ -153,7 +149,7 @@ class _Reader:
 
     def need(self, ch: str) -> None:
         if not self.take(ch):
-            raise self.fail(repr(ch))
+            raise self.fail("pipeline.sign", sign=ch)
 
     def word(self) -> str:
         self.skip()
@@ -173,7 +169,7 @@ class _Reader:
                 break
             self.at += 1
         if start == self.at:
-            raise self.fail("a word")
+            raise self.fail("pipeline.word")
         return self.text[start : self.at]
 
     def option(self) -> str | list[str]:
@@ -194,17 +190,16 @@ def _convert(p: str, name: str, default: Option, raw: str | list[str]) -> Option
     if isinstance(default, tuple):
         return tuple(raw) if isinstance(raw, list) else (raw,)
     if isinstance(raw, list):
-        raise PipelineError(f"{p}: option {name} takes no list", name=p, option=name)
+        raise PipelineError("pipeline.list", name=p, option=name)
     if isinstance(default, bool):
         if raw in ("true", "false"):
             return raw == "true"
-        raise PipelineError(f"{p}: option {name} is true or false", name=p, option=name)
+        raise PipelineError("pipeline.flag", name=p, option=name)
     if isinstance(default, int):
         try:
             return int(raw)
         except ValueError:
-            message = f"{p}: option {name} is a whole number, not {raw!r}"
-            raise PipelineError(message, name=p, option=name) from None
+            raise PipelineError("pipeline.number", name=p, option=name, value=raw) from None
     return raw
 
 
@@ -216,16 +211,14 @@ def _with_options(base: Pass | type[Pass], options: dict[str, str | list[str]]) 
     for name, raw in options.items():
         if name not in known:
             names = ", ".join(known) or "none"
-            raise PipelineError(
-                f"{base.name} has no option {name!r}; it has: {names}", name=base.name, option=name
-            )
+            raise PipelineError("pipeline.option", name=base.name, option=name, known=names)
         default = known[name].default
         assert isinstance(default, int | str | bool | tuple)
         values[name] = _convert(base.name, name, default, raw)
     try:
         return replace(base, **values)
     except ValueError as error:
-        raise PipelineError(f"{base.name}: {error}", name=base.name) from None
+        raise PipelineError("pipeline.choice", name=base.name, reason=str(error)) from None
 
 
 def read_items(text: str) -> list[Item]:
@@ -247,7 +240,7 @@ def read_items(text: str) -> list[Item]:
         if reader.peek():
             reader.need(",")
             if not reader.peek():
-                raise reader.fail("a pass after the comma")
+                raise reader.fail("pipeline.end")
     return items
 
 
@@ -262,7 +255,7 @@ def parse_pipeline(text: str) -> Pipeline:
             present = any(isinstance(p, kind) for p in passes)
             if dropped:
                 if kind.required and kind is not Fuse:
-                    raise PipelineError(f"{name} is required and cannot be dropped", name=name)
+                    raise PipelineError("pipeline.required", name=name)
                 if kind is Fuse:
                     passes = tuple(Fuse(by="origin") if isinstance(p, Fuse) else p for p in passes)
                 else:
@@ -272,10 +265,10 @@ def parse_pipeline(text: str) -> Pipeline:
                     _with_options(p, options) if isinstance(p, kind) else p for p in passes
                 )
             else:
-                raise PipelineError(f"{name} is not in this order; write it in full", name=name)
+                raise PipelineError("pipeline.absent", name=name)
         return check(passes)
     if any(dropped for dropped, _, _ in items):
-        raise PipelineError("a `-name` follows `default,` or `op-by-op,`", name=items[0][1])
+        raise PipelineError("pipeline.minus")
     return check(tuple(_with_options(find(n), o) for _, n, o in items))
 
 
@@ -295,22 +288,15 @@ def check(pipeline: Pipeline) -> Pipeline:
         names = [p.name for p in pipeline]
     for kind in PASSES:
         if kind.required and names.count(kind.name) != 1:
-            raise PipelineError(
-                f"{kind.name} is required exactly once, it is there {names.count(kind.name)} times",
-                name=kind.name,
-            )
+            found = names.count(kind.name)
+            raise PipelineError("pipeline.once", name=kind.name, found=found)
     for k, p in enumerate(pipeline):
         for needed in p.after:
             if needed not in names[:k]:
-                raise PipelineError(
-                    f"{p.name} needs {needed} before it", name=p.name, needed=needed
-                )
+                raise PipelineError("pipeline.before", name=p.name, needed=needed)
     for name in names[names.index("plan-memory") + 1 :]:
         if name not in ("emit", "build"):
-            raise PipelineError(
-                f"{name} stands before plan-memory, or the plan would not fit what it changes",
-                name=name,
-            )
+            raise PipelineError("pipeline.planned", name=name)
     return pipeline
 
 

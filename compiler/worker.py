@@ -21,20 +21,40 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 import compiler
-from compiler.measure.report import explanation
-from compiler.snapshots import kernels, snapshot
-from compiler.trace import Json, PassRecord, count
+from compiler.driver import TARGETS, open_device, read_pipeline
+from compiler.errors import TargetError
+from compiler.history import history
+from compiler.listings import kernel_listings, param_listing, plan_listing
+from compiler.measure.drift import with_drift
+from compiler.measure.effects import effects
+from compiler.measure.report import baseline, explanation
+from compiler.passes.base import Built as BuiltKernel
+from compiler.pipeline import Pipeline, for_target, print_pipeline
+from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
     from compiler import OnnxModel
 
 Request = Mapping[str, object]
+KEPT = 1000
+"""Kernels of a target that a worker holds for the next compile."""
+
 LONGEST = 1000
 """Characters that are told of an error that is not the compiler's own."""
+
+
+Told = Callable[[Mapping[str, Json]], None]
+Command = Callable[[Request, Told, threading.Event], Mapping[str, Json]]
+"""What a caller adds to the commands: it is given the request, what tells progress, and what says
+that nobody wants it any more, and gives the keys of its result."""
+
+OWN = ("compile", "measure", "effects", "targets")
+"""The commands that every worker has."""
 
 
 class RequestError(Exception):
@@ -53,9 +73,14 @@ class Job:
 class Worker:
     """Serves `requests` until the stream ends or says quit; answers go to `answers`."""
 
-    def __init__(self, requests: TextIO, answers: TextIO) -> None:
+    def __init__(
+        self, requests: TextIO, answers: TextIO, commands: Mapping[str, Command] | None = None
+    ) -> None:
         self._requests = requests
         self._answers = answers
+        self._kernels: dict[str, dict[str, BuiltKernel]] = {}
+        """By target: kernels built so far, by symbol."""
+        self._commands = dict(commands or {})
         self._writing = threading.Lock()
         self._jobs: dict[object, Job] = {}
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -105,12 +130,13 @@ class Worker:
                 job = self._jobs.get(request.get("of"))
                 if job is not None:
                     job.cancel.set()
-            case "compile" | "measure":
+            case str(name) if name in OWN or name in self._commands:
                 job = Job(request.get("id"), request)
                 self._jobs[job.id] = job
                 self._queue.put(job)
             case other:
-                error = _malformed(f"no command is called {other!r}; there are: compile, measure")
+                known = ", ".join((*OWN, *self._commands))
+                error = _malformed(f"no command is called {other!r}; there are: {known}")
                 self._write({"id": _plain(request.get("id")), "event": "error", "error": error})
         return True
 
@@ -121,33 +147,70 @@ class Worker:
             raise compiler.Cancelled
         if job.request["command"] == "compile":
             return self._compile(job)
-        return self._measure(job)
+        if job.request["command"] == "targets":
+            return {"event": "result", "targets": targets()}
+        if job.request["command"] == "measure":
+            return self._measure(job)
+        if job.request["command"] == "effects":
+            return self._effects(job)
+        command = self._commands[str(job.request["command"])]
+
+        def told(progress: Mapping[str, Json]) -> None:
+            self._answer(job, {"event": "progress", **progress})
+
+        return {"event": "result", **command(job.request, told, job.cancel)}
 
     def _compile(self, job: Job) -> dict[str, Json]:
         start = time.perf_counter()
         options = read_options(job.request)
         model = load(job.request)
         blobs = Blobs(Path(_text(job.request, "blobs")))
-        built = compiler.compile(
-            model,
-            target=options.target,
-            pin=options.pin,
-            pipeline=options.pipeline,
-            numerics=options.numerics,
-            threads=options.threads,
-            sizes=options.sizes,
-            progress=self._on_pass(job),
-            cancel=job.cancel,
-        )
-        trace = built.trace
-        made = list(kernels(trace.final, built.context.blobs.data))
+        passes = for_target(read_pipeline(self._pipeline(options)), options.target)
+        reached = Reached(model.name, options, passes, blobs)
+        try:
+            built = compiler.compile(
+                model,
+                target=options.target,
+                pin=options.pin,
+                pipeline=passes,
+                numerics=options.numerics,
+                threads=options.threads,
+                sizes=options.sizes,
+                progress=self._on_pass(job, reached),
+                cancel=job.cancel,
+                kernels=self._known(options.target),
+            )
+        except compiler.Cancelled:
+            raise
+        except Exception as error:
+            return self._failed(job, error, reached)
+        trace = with_drift(built) if options.drift else built.trace
+        final = trace.final
+        listings = kernel_listings(final, built.context.blobs.data)
         return {
             "event": "result",
             "trace": blobs.put({**trace.to_json(), **explanation(built)}),
-            "snapshots": [blobs.put(snapshot(m)) for m in trace.snapshots()],
-            "kernels": [blobs.put(k) for k in made],
-            "compiled": len(trace.final.sources),
+            "history": blobs.put(history(trace.records)),
+            "kernels": [{"name": k["name"], "blob": blobs.put(k)} for k in listings],
+            "plan": blobs.put(plan_listing(final)),
+            "params": blobs.put({"params": param_listing(final, built.context.params)}),
+            "key": {"digest": built.key.digest, **dict(built.key.components)},
+            "compiled": newly_built(trace.records),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
+        }
+
+    def _failed(self, job: Job, error: Exception, reached: Reached) -> dict[str, Json]:
+        """The error of a compile, and how far it got: trace and history up to the pass that
+        failed, which `pass` names. An error before the first pass has neither."""
+        answer: dict[str, Json] = {"event": "error", "error": error_json(error, job.request)}
+        if not reached.records:
+            return answer
+        done = len(reached.records)
+        failed = reached.pipeline[done] if done < len(reached.pipeline) else None
+        return answer | {
+            "pass": None if failed is None else failed.name,
+            "level": None if failed is None else failed.level,
+            **reached.put(),
         }
 
     def _measure(self, job: Job) -> dict[str, Json]:
@@ -164,6 +227,7 @@ class Worker:
             seconds=options.seconds,
             progress=self._on_pass(job),
             cancel=job.cancel,
+            kernels=self._known(options.target),
         )
         return {
             "event": "result",
@@ -171,7 +235,35 @@ class Worker:
             "compiled": report.op_by_op.kernels + report.fused.kernels,
         }
 
-    def _on_pass(self, job: Job) -> Callable[[PassRecord | None, str, int, int], None]:
+    def _effects(self, job: Job) -> dict[str, Json]:
+        options = read_options(job.request)
+        known = self._known("cpu")
+        before = len(known)
+        found = effects(
+            load(job.request), options.pipeline, options.numerics, options.pin, options.threads,
+            sizes=options.sizes, seconds=options.seconds, progress=self._on_pass(job),
+            cancel=job.cancel, kernels=known,
+        )  # fmt: skip
+        return {"event": "result", "effects": found, "compiled": len(known) - before}
+
+    def _known(self, target: str) -> dict[str, BuiltKernel]:
+        """The kernels of a target; forgotten when they have become very many."""
+        found = self._kernels.setdefault(target, {})
+        if len(found) > KEPT:
+            found.clear()
+        return found
+
+    def _pipeline(self, options: Options) -> str | None:
+        """The pipeline's text, or that of op by op with the same emit options and breaks."""
+        if not options.op_by_op:
+            return options.pipeline
+        return print_pipeline(baseline(read_pipeline(options.pipeline)))
+
+    def _on_pass(
+        self, job: Job, reached: Reached | None = None
+    ) -> Callable[[PassRecord | None, str, int, int], None]:
+        """Tells of progress; with `reached` the imported graph, as soon as it is there."""
+
         def told(record: PassRecord | None, phase: str, done: int, of: int) -> None:
             answer: dict[str, Json] = {"event": "progress", "phase": phase, "done": done, "of": of}
             if record is not None:
@@ -182,6 +274,10 @@ class Worker:
                     "before": count(record.before, record.unit),
                     "after": count(record.after, record.unit),
                 }
+                if reached is not None:
+                    reached.records.append(record)
+                    if record.name == "import":
+                        answer |= reached.put()
             self._answer(job, answer)
 
         return told
@@ -213,6 +309,8 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     repetitions: int | None = None
     seconds: float | None = None
+    op_by_op: bool = False
+    drift: bool = False
 
 
 def read_options(request: Request) -> Options:
@@ -228,6 +326,12 @@ def read_options(request: Request) -> Options:
     def integer(key: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise RequestError(f"{key} is a whole number, not {value!r}")
+        return value
+
+    def flag(key: str) -> bool:
+        value = options.get(key, False)
+        if not isinstance(value, bool):
+            raise RequestError(f"{key} is true or false, not {value!r}")
         return value
 
     def sizes(key: str) -> dict[str, int]:
@@ -248,6 +352,8 @@ def read_options(request: Request) -> Options:
         sizes=sizes("sizes"),
         repetitions=None if repetitions is None else integer("repetitions", repetitions),
         seconds=None if seconds is None else float(seconds),
+        op_by_op=flag("op_by_op"),
+        drift=flag("drift"),
     )
 
 
@@ -279,6 +385,27 @@ def _plain(id: object) -> Json:
     return id if isinstance(id, int | str) else None
 
 
+def newly_built(records: Sequence[PassRecord]) -> int:
+    """How many kernels a compile built itself."""
+    return sum(e.message == "build.done" for r in records for e in r.events)
+
+
+def targets() -> list[Json]:
+    """`{name, available, reason}` of each target; the reason is the driver's own, or empty."""
+    found: list[Json] = []
+    for name in TARGETS:
+        reason = ""
+        if name == "cuda":
+            try:
+                open_device(name)
+            except TargetError as error:
+                reason = str(error.parameters.get("reason", ""))
+        if not reason and name != "cpu" and find_spec("numba_cuda") is None:
+            reason = "numba-cuda is not installed"
+        found.append({"name": name, "available": not reason, "reason": reason})
+    return found
+
+
 # ---- what an answer says -------------------------------------------------------------------------
 
 
@@ -300,6 +427,27 @@ class Blobs:
             part.write_bytes(data)
             part.replace(path)
         return digest
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a compile has got: the records so far of the passes that it runs."""
+
+    name: str
+    options: Options
+    pipeline: Pipeline
+    blobs: Blobs
+    records: list[PassRecord] = field(default_factory=list[PassRecord])
+
+    def put(self) -> dict[str, Json]:
+        """Digests of `trace` and `history` up to here."""
+        text = print_pipeline(self.pipeline)
+        records = tuple(self.records)
+        trace = Trace(self.name, text, self.options.target, self.options.numerics, records)
+        return {
+            "trace": self.blobs.put(trace.to_json()),
+            "history": self.blobs.put(history(records)),
+        }
 
 
 def finite(value: Json) -> Json:
@@ -347,16 +495,19 @@ def _malformed(text: str) -> dict[str, Json]:
     return {"message": "error.request", "parameters": {"text": text}, "text": text}
 
 
-def serve(requests: TextIO, answers: TextIO) -> int:
+def serve(
+    requests: TextIO, answers: TextIO, commands: Mapping[str, Command] | None = None
+) -> int:
     """`python -m compiler worker`: serve until `requests` ends; the exit status.
 
-    Says `ready` when everything that a compile needs is imported. `answers` holds answers only:
-    what libraries print meanwhile goes to standard error.
+    `commands` are further ones of the caller, by name. Says `ready` when everything that a compile
+    needs is imported. `answers` holds answers only: what libraries print meanwhile goes to standard
+    error.
     """
     with redirect_stdout(sys.stderr):
         for name in compiler.__all__:
             getattr(compiler, name)
-        worker = Worker(requests, answers)
+        worker = Worker(requests, answers, commands)
         worker.ready()
         worker.serve()
     return 0

@@ -79,8 +79,8 @@ def five_op_chain() -> onnx.ModelProto:
     """Y = clip(relu(X + b) * s + R, -2, 2)."""
     return model(
         "five_op_chain",
-        {"X": ["rows", "cols"], "R": ["rows", "cols"], "b": ["cols"], "s": ["cols"]},
-        {"Y": ["rows", "cols"]},
+        {"X": ["r", "c"], "R": ["r", "c"], "b": ["c"], "s": ["c"]},
+        {"Y": ["r", "c"]},
         [
             node("Add", "X b", "T1", "bias"),
             node("Relu", "T1", "T2", "relu"),

@@ -175,7 +175,7 @@ def test_equal_kernels_are_built_once() -> None:
 
 
 def chain_inputs(rows: int = 5, cols: int = 37) -> dict[str, Array]:
-    return inputs_of(built("five_op_chain").trace, {"rows": rows, "cols": cols})
+    return inputs_of(built("five_op_chain").trace, {"r": rows, "c": cols})
 
 
 def right(inputs: dict[str, Array]) -> dict[str, Array]:

@@ -29,15 +29,16 @@ MAY = {
         "ir", "frontend", "runtime", "codegen", "driver", "pipeline", "trace", "errors", "passes",
         "fusion", "messages",
     },
-    "snapshots": {"ir", "trace"},
+    "history": {"ir", "trace"},
+    "listings": {"ir", "history", "measure", "trace"},
     "worker": {
-        "driver", "measure", "trace", "snapshots", "errors", "messages", "ir", "pipeline", "passes",
-        "fusion",
+        "driver", "measure", "trace", "history", "listings", "errors", "messages", "ir", "pipeline",
+        "passes", "fusion",
     },
     "__main__": {
         "driver", "measure", "trace", "errors", "messages", "worker", "ir", "passes", "runtime",
     },
-    "__init__": {"driver", "measure", "errors", "frontend", "runtime"},
+    "__init__": {"driver", "measure", "errors", "frontend", "runtime", "ir"},
 }  # fmt: skip
 """room -> the rooms it may know, beside itself."""
 

@@ -81,14 +81,14 @@ def test_inputs_that_are_cut_off(tmp_path: Path) -> None:
 def test_sizes_beyond_memory(
     command: str, size: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = ["--size", f"rows={size}", "--size", f"cols={size}"]
+    sizes = ["--size", f"r={size}", "--size", f"c={size}"]
     assert main([command, "five_op_chain", *sizes]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: not enough memory: ") and said.count("\n") == 1
 
 
 def test_a_size_of_five_thousand_digits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "five_op_chain", "--size", "rows=" + "9" * 5000]) == 1
+    assert main(["run", "five_op_chain", "--size", "r=" + "9" * 5000]) == 1
     assert capsys.readouterr().err.startswith("error: --size is NAME=NUMBER")
 
 

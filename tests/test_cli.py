@@ -211,11 +211,11 @@ def test_passes_prints_modules_that_can_be_read_back(capsys: Capture) -> None:
 
 
 def test_measure_compares_three_variants_in_one_run(capsys: Capture) -> None:
-    command = ("measure", "five_op_chain", "--size", "rows=8", "--size", "cols=16")
+    command = ("measure", "five_op_chain", "--size", "r=8", "--size", "c=16")
     found = strict_json(call(capsys, *command, "--repetitions", 3, "--json"))
-    assert found["schema"] == 1 and found["conditions"]["sizes"] == {"rows": 8, "cols": 16}
+    assert found["schema"] == 1 and found["conditions"]["sizes"] == {"r": 8, "c": 16}
     assert found["launches"] == {"op_by_op": 5, "fused": 1}
-    assert found["floor_formula"]["fused"] == "12*cols*rows+8*cols"
+    assert found["floor_formula"]["fused"] == "12*c*r+8*c"
     assert found["bytes"]["fused"]["floor"] == 12 * 8 * 16 + 8 * 16
     assert all(found["latency"][v]["repetitions"] == 3 for v in ("reference", "op_by_op", "fused"))
     assert all(found["error"][v]["allclose"] for v in ("op_by_op", "fused"))

@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -14,18 +14,20 @@ import pytest
 
 import compiler
 from compiler.__main__ import parser
+from compiler.driver import trace_model
+from compiler.history import history
 from compiler.ir.edits import Edit
 from compiler.ir.loops import ARG_MODES, AXIS_KINDS, BINARY, COMBINE, COMPARE, UNARY
 from compiler.ir.parser import parse_kernel, parse_module
 from compiler.ir.plan import BUFFER_KINDS
 from compiler.ir.printer import print_kernel, print_module
 from compiler.ir.verify import ROWS, verify
+from compiler.listings import BINS, kernel_listings, param_listing, plan_listing
 from compiler.measure.cold import LOAD_PHASES, PHASES
 from compiler.measure.drift import with_drift
 from compiler.measure.report import explanation
 from compiler.ops.table import OPERATORS
 from compiler.pipeline import DEFAULT, OP_BY_OP, PASSES, parse_pipeline, print_pipeline
-from compiler.snapshots import kernels, snapshot
 from compiler.worker import Options, error_json
 from sample_models import sample
 from tests.test_arrows import MAY
@@ -264,19 +266,41 @@ def test_keys_of_a_measurement() -> None:
     assert keys_of(rows, "cold_start.load") == {*LOAD_PHASES, "total"}
 
 
+def every(rows: Iterable[Any]) -> list[str]:
+    """The keys that any of the rows has."""
+    return sorted({key for row in rows for key in row})
+
+
 def test_keys_of_blobs() -> None:
     rows = [[kind.replace(" `", " ").replace("`", ""), text]
             for kind, text in table(read("json.md"), "Blob")]  # fmt: skip
-    told = {kind: set(named(text)) for kind, text in rows}
-    built = diamond()
-    found = snapshot(built.module)
-    kernel = next(kernels(built.module, built.context.blobs.data))
+    told = {kind: sorted(named(text)) for kind, text in rows}
+    traces = [trace_model(sample(name).path, FORCED if name == "diamond" else None)
+              for name in ("diamond", "digits", "five_op_chain")]  # fmt: skip
+    film: list[Any] = [history(trace.records) for trace, _ in traces]
+    chunks = [c for found in film for c in found["chunks"]]
+    nodes = [n for c in chunks for n in c.get("nodes", ())]
+    kernels: list[Any] = [k for trace, _ in traces for k in kernel_listings(trace.final, {})]
+    plans: list[Any] = [plan_listing(trace.final) for trace, _ in traces]
+    params = [p for trace, context in traces for p in param_listing(trace.final, context.params)]
     assert told == {
-        "snapshot": set(found),
-        **{f"snapshot {key}[]": set(found[key][0]) for key in ("lines", "nodes", "edges")},
-        "kernel": set(kernel),
-        "kernel lines[]": set(kernel["lines"][0]),
+        "history": every(film),
+        "history chunks[]": every(chunks),
+        "history lines[]": every(line for c in chunks for line in c["lines"]),
+        "history nodes[]": every(nodes),
+        "history outs[]": every(v for n in nodes for v in n.get("outs", ())),
+        "history groups[]": every(g for c in chunks for g in c.get("groups", ())),
+        "history passes[]": every(p for found in film for p in found["passes"]),
+        "kernel": every(kernels),
+        "kernel tree[]": every(line for k in kernels for line in k["tree"]),
+        "kernel source[]": every(line for k in kernels for line in k["source"]),
+        "plan": every(plans),
+        "plan steps[]": every(s for p in plans for s in p["steps"]),
+        "plan buffers[]": every(b for p in plans for b in p["buffers"]),
+        "params": ["params"],
+        "params params[]": every(params),
     }
+    assert f"{BINS} equal steps" in dict(rows)["params params[]"]
 
 
 def test_keys_of_errors_and_requests() -> None:

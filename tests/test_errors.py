@@ -67,7 +67,7 @@ def test_an_error_says_where_what_and_how() -> None:
 def test_errors_survive_a_process_boundary() -> None:
     for error in (
         UnsupportedOperator("#0 X", "far", op="X", reason="unknown", file="m"),
-        PipelineError("bad", at=3),
+        PipelineError("pipeline.word", at=3),
         ModelError("model.missing", file="m"),
     ):
         again = pickle.loads(pickle.dumps(error))

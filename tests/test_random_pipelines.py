@@ -117,7 +117,7 @@ def test_the_default_without_one_pass(dropped: str) -> None:
 def test_inputs_are_left_alone() -> None:
     """What an interpreter or an engine is given is never written to."""
     whole = Whole(sample("five_op_chain").path)
-    inputs = inputs_of(whole.trace, {"rows": 3, "cols": 4})
+    inputs = inputs_of(whole.trace, {"r": 3, "c": 4})
     kept = {name: x.copy() for name, x in inputs.items()}
     whole.run(inputs)
     compiler.compile(whole.model).engine.run(inputs)

@@ -111,7 +111,7 @@ def test_five_op_chain_is_what_the_lessons_count_on() -> None:
         ("Add", "T1"), ("Relu", "T2"), ("Mul", "T3"), ("Add", "T4"), ("Clip", "Y"),
     ]  # fmt: skip
     assert shapes(list(graph.input)) == {
-        "X": ["rows", "cols"], "R": ["rows", "cols"], "b": ["cols"], "s": ["cols"],
+        "X": ["r", "c"], "R": ["r", "c"], "b": ["c"], "s": ["c"],
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The worker's protocol: JSON lines in, JSON lines out, whatever the lines hold."""
 
+import hashlib
 import json
 import math
 import os
@@ -14,7 +15,11 @@ from typing import Any
 
 import pytest
 
+from compiler.driver import TARGETS, read_pipeline
 from compiler.errors import ModelError
+from compiler.listings import BINS
+from compiler.measure.report import baseline
+from compiler.pipeline import print_pipeline
 from compiler.worker import Worker, error_json, finite, read_options
 from sample_models import sample
 
@@ -85,6 +90,13 @@ def compile_request(id: int, name: str, blobs: Path, **options: object) -> dict[
     }
 
 
+def read(folder: Path, digest: str) -> dict[str, Any]:
+    """A blob, which must be called what its content says."""
+    data = (folder / digest).read_bytes()
+    assert hashlib.sha256(data).hexdigest() == digest
+    return json.loads(data)
+
+
 def test_a_compile_tells_every_pass_and_leaves_its_blobs(client: Client, tmp_path: Path) -> None:
     client.send(compile_request(1, "softmax_spelled_out", tmp_path))
     *progress, result = client.until_last(1)
@@ -93,23 +105,98 @@ def test_a_compile_tells_every_pass_and_leaves_its_blobs(client: Client, tmp_pat
     assert passes[0]["name"] == "import" and passes[-1]["name"] == "build"
     assert next(p for p in passes if p["name"] == "fuse")["after"] == 1
 
-    def blob(digest: str) -> dict[str, Any]:
-        return json.loads((tmp_path / digest).read_bytes())
-
-    trace = blob(result["trace"])
-    assert trace["schema"] == 1
+    trace, history = read(tmp_path, result["trace"]), read(tmp_path, result["history"])
+    assert trace["schema"] == history["schema"] == 1
     assert [p["name"] for p in trace["passes"]] == [p["name"] for p in passes]
-    for p in trace["passes"]:
-        assert p["snapshot_before"] < len(result["snapshots"])
-        assert p["snapshot_after"] < len(result["snapshots"])
-        changed = p["snapshot_before"] != p["snapshot_after"]
-        assert changed == p["changed"]
-    for digest in result["snapshots"]:
-        assert set(blob(digest)) == {"text", "lines", "nodes", "edges"}
-    (kernel,) = (blob(digest) for digest in result["kernels"])
-    assert "define" in kernel["llvm"] and kernel["assembly"] and "def " in kernel["source"]
-    assert result["compiled"] == 1
+    for told, shown in zip(trace["passes"], history["passes"], strict=True):
+        assert (told["name"], told["level"]) == (shown["name"], shown["level"])
+        assert len(told["events"]) == len(shown["steps"])
+        assert told["changed"] == any(shown["steps"])
+        assert told["drift"] is None
+    assert any("fused" in str(c["lines"]) for c in history["chunks"])
+    (named,) = result["kernels"]
+    kernel = read(tmp_path, named["blob"])
+    assert kernel["name"] == named["name"]
+    assert "define" in kernel["llvm"] and kernel["assembly"] and not kernel["ptx"]
+    assert any("def " in line["text"] for line in kernel["source"])
+    plan = read(tmp_path, result["plan"])
+    assert [s["kind"] for s in plan["steps"]] == ["kernel"]
+    assert plan["steps"][0]["name"] == kernel["name"]
+    assert read(tmp_path, result["params"]) == {"params": []}
+    assert result["compiled"] == 1 and result["milliseconds"] > 0
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_imported_graph_is_there_before_anything_is_built(
+    client: Client, tmp_path: Path
+) -> None:
+    client.send(compile_request(1, "mlp", tmp_path))
+    *progress, result = client.until_last(1)
+    (told,) = (p for p in progress if "history" in p)
+    assert (told["name"], told["done"]) == ("import", 1) and told is progress[0]
+    early, whole = read(tmp_path, told["history"]), read(tmp_path, result["history"])
+    trace, last = read(tmp_path, told["trace"]), read(tmp_path, result["trace"])
+    (first,), shown = trace["passes"], last["passes"][0]
+    assert first["events"] == shown["events"] and trace["pipeline"] == last["pipeline"]
+    assert [p["name"] for p in early["passes"]] == ["import"]
+    assert early["chunks"] == whole["chunks"][: len(early["chunks"])]
+    assert (early["first"], early["passes"][0]) == (whole["first"], whole["passes"][0])
+    params = read(tmp_path, result["params"])["params"]
+    assert params and all(len(p["histogram"]) == BINS for p in params)
+
+
+def test_a_compile_that_fails_leaves_how_far_it_got(client: Client, tmp_path: Path) -> None:
+    forced = "default,partition-fallback{force=[nowhere]}"
+    client.send(compile_request(1, "mlp", tmp_path, pipeline=forced))
+    end = client.until_last(1)[-1]
+    assert end["event"] == "error" and end["error"]["message"] == "force.unknown"
+    assert (end["pass"], end["level"]) == ("partition-fallback", "onnx")
+    trace, history = read(tmp_path, end["trace"]), read(tmp_path, end["history"])
+    assert [p["name"] for p in trace["passes"]] == ["import", "bind-dims", "infer-shapes"]
+    assert [p["name"] for p in history["passes"]] == [p["name"] for p in trace["passes"]]
+    assert (trace["model"], trace["pipeline"].split(",")[-1]) == ("mlp", "build")
+
+
+def test_a_compile_that_fails_before_its_first_pass_leaves_nothing(
+    client: Client, tmp_path: Path
+) -> None:
+    client.send(compile_request(1, "mlp", tmp_path, pipeline="default,-nonsense"))
+    end = client.until_last(1)[-1]
+    assert set(end) == {"id", "event", "error"} and not list(tmp_path.iterdir())
+
+
+def test_op_by_op_is_the_same_pipeline_without_fusion(client: Client, tmp_path: Path) -> None:
+    client.send(compile_request(1, "five_op_chain", tmp_path, op_by_op=True))
+    result = client.until_last(1)[-1]
+    assert len(result["kernels"]) == 5
+    pipeline = read(tmp_path, result["trace"])["pipeline"]
+    assert pipeline == print_pipeline(baseline(read_pipeline(None)))
+    assert len(read(tmp_path, result["plan"])["steps"]) == 5
+
+
+def test_drift_comes_when_it_is_asked_for(client: Client, tmp_path: Path) -> None:
+    client.send(compile_request(1, "softmax_spelled_out", tmp_path, drift=True))
+    passes = read(tmp_path, client.until_last(1)[-1]["trace"])["passes"]
+    found = {p["name"]: p["drift"] for p in passes if p["drift"] is not None}
+    assert found["fuse"]["max_abs"] == 0
+    assert all(set(d) >= {"max_abs", "max_ulp", "first"} for d in found.values())
+
+
+def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -> None:
+    client.send({"id": 9, "command": "targets"})
+    (answer,) = client.until_last(9)
+    rows = {t["name"]: t for t in answer["targets"]}
+    assert list(rows) == list(TARGETS)
+    assert rows["cpu"] == {"name": "cpu", "available": True, "reason": ""}
+    assert all(bool(t["reason"]) != t["available"] for t in rows.values())
+    client.send(compile_request(1, "softmax_spelled_out", tmp_path, target="cuda:ptx"))
+    result = client.until_last(1)[-1]
+    if rows["cuda:ptx"]["available"]:
+        assert read(tmp_path, result["trace"])["target"] == "cuda:ptx"
+        (named,) = result["kernels"]
+        assert ".entry" in read(tmp_path, named["blob"])["ptx"]
+    else:
+        assert result["event"] == "error" and result["error"]["remedy"]
 
 
 def test_the_options_reach_the_compiler(client: Client, tmp_path: Path) -> None:
@@ -150,6 +237,8 @@ def test_a_broken_model_is_an_error_with_the_name_that_the_request_gave(
         ({"options": {"pipeline": 3}}, "pipeline is text"),
         ({"options": {"pin": {"rows": "8"}}}, "pin.rows is a whole number"),
         ({"options": []}, "options is an object"),
+        ({"options": {"op_by_op": 1}}, "op_by_op is true or false"),
+        ({"options": {"drift": "yes"}}, "drift is true or false"),
         ({"model": None}, "model is missing"),
         ({"blobs": ""}, "blobs is missing"),
     ],
@@ -168,7 +257,7 @@ def test_a_wrong_pipeline_is_an_error_of_the_compiler(client: Client, tmp_path: 
     pipeline = "default,-nothing"
     client.send(compile_request(1, "softmax_spelled_out", tmp_path, pipeline=pipeline))
     error = client.until_last(1)[-1]["error"]
-    assert error["message"] == "error.pipeline" and "nothing" in error["text"]
+    assert error["message"] == "pipeline.unknown" and "nothing" in error["text"]
 
 
 def test_lines_that_are_no_requests_are_answered(client: Client) -> None:
@@ -199,7 +288,7 @@ def test_a_job_cancelled_before_it_runs_and_one_while_it_runs(
 def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
     client.send({
         "id": 1, "command": "measure", "model": str(sample("five_op_chain").path),
-        "options": {"sizes": {"rows": 64, "cols": 32}, "repetitions": 5},
+        "options": {"sizes": {"r": 64, "c": 32}, "repetitions": 5},
     })  # fmt: skip
     *progress, result = client.until_last(1)
     assert progress
@@ -207,7 +296,7 @@ def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
     assert report["launches"] == {"op_by_op": 5, "fused": 1}
     assert report["bytes"]["fused"]["floor"] == 3 * 64 * 32 * 4 + 2 * 32 * 4
     assert report["bytes"]["fused"]["measured"] is None
-    assert report["conditions"]["sizes"] == {"rows": 64, "cols": 32}
+    assert report["conditions"]["sizes"] == {"r": 64, "c": 32}
     assert report["latency"]["fused"]["repetitions"] >= 1
     assert report["error"]["fused"]["allclose"] is True
     assert result["compiled"] >= 6
@@ -238,6 +327,7 @@ def test_absent_options_have_their_defaults() -> None:
     options = read_options({})
     assert (options.target, options.numerics, options.pipeline) == ("cpu", "default", None)
     assert options.pin == options.sizes == {}
+    assert not options.op_by_op and not options.drift
 
 
 def test_the_end_of_the_requests_ends_the_worker() -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lessons.form import lesson, written
 from sample_models import catalogue, sample
 from ui.service import service
 
 NUMERICS = ("default", "strict")
-TABS = ("kernels", "decisions", "breaks", "measure")
+TARGETS = ("cpu", "cuda", "cuda:ptx")
+PAGES = ("explore", "measure", "lessons", "glossary")
+FLAGS = ("op_by_op", "drift")
 LONGEST = 4000
 """Characters of a pipeline's text."""
 
+LONGEST_SUBMISSION = 16000
+"""Characters of a submission, as JSON."""
+
 LARGEST_SIZE = 2**31
 UPLOADED = re.compile(r"sha256:([0-9a-f]{64})")
+PLACE = re.compile(r"\d{1,5}(\.\d{1,6})?")
+"""A pass, and behind the dot one of its events."""
+
+WORD = re.compile(r"[a-z0-9_-]{1,80}")
 PIN = re.compile(r"\s*([^\s=,]+)\s*=\s*(\d{1,10})\s*")
 
 Json = dict[str, object]
@@ -73,7 +84,11 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         return value if isinstance(value, str) else default
 
     kind = text("kind")
-    if kind not in ("compile", "measure"):
+    if kind == "targets":
+        return {"command": kind}
+    if kind == "exercise":
+        return read_exercise(asked)
+    if kind not in ("compile", "measure", "effects"):
         return Refused("request.kind", (("kind", kind),))
     found = model_file(text("model"))
     if found is None:
@@ -90,7 +105,8 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         "pin": pins,
         "pipeline": pipeline or None,
         "numerics": numerics if numerics in NUMERICS else "default",
-        "target": "cpu",
+        "target": target if (target := text("target")) in TARGETS else TARGETS[0],
+        **{flag: True for flag in FLAGS if asked.get(flag) is True},
     }
     request: Json = {
         "command": kind,
@@ -99,7 +115,7 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         "options": options,
         "blobs": str(service().blobs.folder),
     }
-    if kind == "measure":
+    if kind in ("measure", "effects"):
         sizes = read_sizes(asked.get("sizes"))
         if isinstance(sizes, Refused):
             return sizes
@@ -107,19 +123,41 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
     return request
 
 
+def read_exercise(asked: Mapping[object, object]) -> Json | Refused:
+    """A submission for an exercise that there is; what is in it, the grader finds out."""
+    slug, name, submission = (asked.get(key) for key in ("lesson", "exercise", "submission"))
+    if slug not in written() or name not in lesson(str(slug)).exercises:
+        return Refused("request.exercise")
+    if not isinstance(submission, Mapping) or len(json.dumps(submission)) > LONGEST_SUBMISSION:
+        return Refused("request.submission", (("longest", LONGEST_SUBMISSION),))
+    return {"command": "exercise", "lesson": slug, "exercise": name, "submission": submission}
+
+
 def read_view(address: Mapping[str, str]) -> Json:
     """The keys of the address that the page knows, each checked; others are left alone."""
     model = address.get("model", "")
     known = model in [s.name for s in catalogue()] or UPLOADED.fullmatch(model) is not None
+
+    def one_of(key: str, values: tuple[str, ...]) -> str:
+        return value if (value := address.get(key, "")) in values else ""
+
+    def text(key: str) -> str:
+        return address.get(key, "")[:LONGEST]
+
     at = address.get("at", "")
-    tab = address.get("tab", "")
-    numerics = address.get("numerics", "")
     return {
+        "page": one_of("page", PAGES),
         "model": model if known else "",
-        "numerics": numerics if numerics in NUMERICS else "default",
-        "pipeline": address.get("passes", "")[:LONGEST],
-        "pin": address.get("pin", "")[:LONGEST],
-        "at": int(at) if at.isdecimal() and len(at) < 6 else 0,
-        "tab": tab if tab in TABS else TABS[0],
-        "bind": address.get("bind", "")[:LONGEST],
+        "gone": bool(model) and not known,
+        "target": one_of("target", TARGETS),
+        "numerics": one_of("numerics", NUMERICS),
+        "passes": text("passes"),
+        "pin": text("pin"),
+        "bind": text("bind"),
+        "at": at if PLACE.fullmatch(at) else "",
+        "sel": text("sel"),
+        "tab": tab if WORD.fullmatch(tab := address.get("tab", "")) else "",
+        "lesson": lesson if WORD.fullmatch(lesson := address.get("lesson", "")) else "",
+        "term": term if WORD.fullmatch(term := address.get("term", "")) else "",
+        "lang": one_of("lang", ("en",)),
     }

@@ -1,159 +1,217 @@
-"""Where the nodes and edges of a snapshot's graph go: layered drawing by Graphviz.
+"""Where the nodes and edges of a graph go: one layout for all states of a stretch of passes.
 
-    python -m ui.layout SNAPSHOT        writes the layout as JSON on standard output
+    python -m ui.layout HISTORY PASS [GROUP]        writes the layout as JSON on standard output
 
-It runs as a program of its own, because Graphviz serves one thread, may take long on a large graph
-and then has to be stopped from outside. Graphviz sees numbers instead of names and boxes instead of
-labels: it only places them, the component draws them.
+The union of all states (ui/union.py) is laid out once, and every state draws its part at those
+places, so nothing jumps from pass to pass. It runs as a program of its own, because a layout may
+take long on a large graph and then has to be stopped from outside.
 
-Method: Gansner, Koutsofios, North and Vo, A Technique for Drawing Directed Graphs, 1993.
+    small               Graphviz, with a cluster a fused group
+    up to LARGE nodes   layered drawing in plain Python (ui/layered.py)
+    above               an overview: one box a group (ui/grouping.py); GROUP lays out its inside
+
+What costs Graphviz time is bending long edges around boxes, so their length decides beside the
+number of nodes. Graphviz sees numbers instead of names and boxes instead of labels: it only
+places them. Its method: Gansner, Koutsofios, North and Vo, A Technique for Drawing Directed Graphs,
+1993.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, cast
 
-LARGEST = 1500
-"""Nodes above which a graph is not drawn; the text view remains."""
+from ui.grouping import Group, groups, overview
+from ui.layered import layered, span
+from ui.union import Edge, Item, State, Union, shorten, union_of
 
-SHOWN = 30
-"""Characters of a label that a box shows."""
+DOT, BENDS = 400, 1500
+"""Nodes and ranks that edges cross, up to which Graphviz draws; those count twice with clusters.
+
+It takes half a second there, and 12 s with twice the nodes and three times the ranks.
+"""
+
+LARGE = 5000
+"""Nodes above which groups are drawn in their place."""
+
+NO_SUCH = 3
+"""Exit status where a history has no such pass or group."""
 
 CHARACTER, LINE, PADDING = 6.7, 15.0, 10.0
 """Width of a character and height of a line of the label, and space around it, in pixels."""
 
+Box = tuple[float, float, float, float]
+"""Upper left corner, width and height, in pixels, y downwards."""
 
-class Node(TypedDict):
-    key: str
-    kind: str
-    label: str
-    shape: str
-    group: str
+Size = tuple[float, float]
+Answer = dict[str, Any]
 
 
-class Edge(TypedDict):
-    """`from` and `to` are keys of nodes. (`from` is a keyword: see `edge_ends`.)"""
-
-    to: str
-    value: str
-
-
-class Snapshot(TypedDict):
-    nodes: list[Node]
-    edges: list[dict[str, str]]
+def size_of(texts: Iterable[Sequence[str]]) -> Size:
+    """The size of a box that holds each of these labels."""
+    found = list(texts)
+    longest = max((len(line) for lines in found for line in lines), default=1)
+    width = longest * CHARACTER + 2 * PADDING
+    return max(round(width, 1), 48.0), max(map(len, found), default=0) * LINE + PADDING
 
 
-class Box(TypedDict):
-    """A rectangle by its upper left corner, in pixels, y downwards."""
-
-    key: str
-    x: float
-    y: float
-    width: float
-    height: float
-    lines: list[str]
+# ---- what is laid out ----------------------------------------------------------------------------
 
 
-class Line(TypedDict):
-    """A spline: `points` x0, y0, then three control points a segment, then the arrow's tip."""
+def layout(document: Mapping[str, Any], at: int, opened: str = "") -> Answer:
+    """The layout of the stretch that holds pass `at`, or of the inside of a group of it.
 
-    source: str
-    target: str
-    value: str
-    points: list[float]
-
-
-class Layout(TypedDict):
-    width: float
-    height: float
-    nodes: list[Box]
-    groups: list[Box]
-    edges: list[Line]
+    `{width, height, engine, boxes, routes, groups, alone, overview}` (docs/json.md). IndexError
+    where there is no such pass, KeyError where there is no such group.
+    """
+    union = union_of(document, at)
+    scene = _Scene(union)
+    if opened:
+        scene = scene.inside(opened)
+    answer = scene.draw()
+    answer["alone"] = {} if opened else _alone(union)
+    return answer
 
 
-def shorten(text: str) -> str:
-    """At most `SHOWN` characters, the middle left out."""
-    if len(text) <= SHOWN:
-        return text
-    half = (SHOWN - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
+def _alone(union: Union) -> dict[str, Answer]:
+    """States that fill less than half of their union, each laid out for itself."""
+    made: dict[int, Answer] = {}
+    found: dict[str, Answer] = {}
+    for name, state in union.states.items():
+        if 0 < 2 * len(state.keys) < len(union.items):
+            if id(state) not in made:
+                made[id(state)] = _Scene(_only(union, state)).draw()
+            found[name] = made[id(state)]
+    return found
 
 
-def lines_of(node: Node) -> list[str]:
-    """What stands in a node's box: its label, its name, its type."""
-    texts = dict.fromkeys((node["label"], node["key"], node["shape"]))
-    return [shorten(text) for text in texts if text]
+def _only(union: Union, state: State) -> Union:
+    items = {key: item for key, item in union.items.items() if key in state.keys}
+    return Union(items, state.edges, union.fused, {"": state})
 
 
-def size_of(lines: Iterable[str]) -> tuple[float, float]:
-    found = list(lines)
-    width = max((len(line) for line in found), default=1) * CHARACTER + 2 * PADDING
-    return max(width, 48.0), len(found) * LINE + PADDING
+class _Scene:
+    """A union, or the part of it that is in a group."""
+
+    def __init__(self, union: Union, path: str = "") -> None:
+        self._union = union
+        self._path = path
+        self._kinds = {key: item.kind for key, item in union.items.items()}
+        states = sorted(union.states.values(), key=lambda s: len(s.keys))
+        core = states[-1].keys if states else frozenset[str]()
+        self._large = len(union.items) > LARGE
+        find = overview if self._large else groups
+        self._groups = find(self._kinds, union.edges, core)
+
+    def _key(self, k: int) -> str:
+        return f"{self._path}.{k}" if self._path else f"§{k}"
+
+    def inside(self, key: str) -> _Scene:
+        """The scene of the group called so, however deep. KeyError where there is none."""
+        for k, group in enumerate(self._groups):
+            mine = self._key(k)
+            if key == mine or key.startswith(f"{mine}."):
+                part = _Scene(_part(self._union, group), mine)
+                return part if key == mine else part.inside(key)
+        raise KeyError(key)
+
+    def draw(self) -> Answer:
+        rows = [
+            {"key": self._key(k), "label": g.label, "members": list(g.members)}
+            for k, g in enumerate(self._groups)
+        ]
+        union = self._union
+        if not self._large:
+            sizes = {key: size_of(item.texts) for key, item in union.items.items()}
+            return {
+                **place(sizes, union.edges, union.fused), "groups": rows, "overview": None,
+            }  # fmt: skip
+        of = {key: self._key(k) for k, g in enumerate(self._groups) for key in g.members}
+        edges = dict.fromkeys((of[a], of[b]) for a, b in union.edges if of[a] != of[b])
+        sizes = {
+            row["key"]: size_of([(shorten(row["label"]), str(len(row["members"])), " " * 14)])
+            for row in rows
+        }
+        counted = [{**row, "count": len(row["members"])} for row in rows]
+        return {**place(sizes, tuple(edges), {}), "groups": [], "overview": {"groups": counted}}
 
 
-def layout(snapshot: Snapshot) -> Layout:
-    """The layout of a snapshot's graph. ValueError when it has more than `LARGEST` nodes."""
+def _part(union: Union, group: Group) -> Union:
+    inside = frozenset(group.members)
+    items: dict[str, Item] = {k: item for k, item in union.items.items() if k in inside}
+
+    def within(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+        return tuple((a, b) for a, b in edges if a in inside and b in inside)
+
+    largest = max(union.states.values(), key=lambda s: len(s.keys & inside))
+    state = State(largest.keys & inside, within(largest.edges))
+    return Union(items, within(union.edges), union.fused, {"": state})
+
+
+# ---- engines -------------------------------------------------------------------------------------
+
+
+def place(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, str]) -> Answer:
+    """`{width, height, engine, boxes, routes}` of nodes of these sizes."""
+    edges = [(a, b) for a, b in edges if a != b]
+    keys = list(sizes)
+    number = {key: k for k, key in enumerate(keys)}
+    ends = [(number[a], number[b]) for a, b in edges]
+    most = BENDS // 2 if any(key in fused for key in keys) else BENDS
+    if len(keys) <= DOT and span(len(keys), ends) <= most:
+        return _dot(sizes, edges, fused)
+    corners, routes = layered([sizes[key] for key in keys], ends)
+    boxes: dict[str, Box] = {
+        key: (*corner, *sizes[key]) for key, corner in zip(keys, corners, strict=True)
+    }
+    return {
+        "width": round(max(x + w for x, _, w, _ in boxes.values()), 1),
+        "height": round(max(y + h for _, y, _, h in boxes.values()), 1),
+        "engine": "layered",
+        "boxes": boxes,
+        "routes": [[a, b, route] for (a, b), route in zip(edges, routes, strict=True)],
+    }
+
+
+def _dot(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, str]) -> Answer:
+    if not sizes:
+        return {"width": 0, "height": 0, "engine": "dot", "boxes": {}, "routes": []}
     import pygraphviz
 
-    nodes, edges = snapshot["nodes"], snapshot["edges"]
-    if len(nodes) > LARGEST:
-        raise ValueError(f"{len(nodes)} nodes are more than {LARGEST}")
-    if not nodes:
-        return Layout(width=0, height=0, nodes=[], groups=[], edges=[])
     graph = pygraphviz.AGraph(directed=True, strict=False, nodesep="0.2", ranksep="0.35")
-    texts = [lines_of(node) for node in nodes]
-    number = {node["key"]: k for k, node in enumerate(nodes)}
-    for k, lines in enumerate(texts):
-        width, height = size_of(lines)
+    keys = list(sizes)
+    number = {key: k for k, key in enumerate(keys)}
+    for k, (width, height) in enumerate(sizes.values()):
         graph.add_node(
             f"n{k}", shape="box", fixedsize=True, label="", width=width / 72, height=height / 72
         )
-    for k, edge in enumerate(edges):
-        graph.add_edge(f"n{number[edge['from']]}", f"n{number[edge['to']]}", key=f"e{k}", id=str(k))
-    groups = list(dict.fromkeys(node["group"] for node in nodes if node["group"]))
-    for k, group in enumerate(groups):
-        members = [f"n{i}" for i, node in enumerate(nodes) if node["group"] == group]
+    for k, (a, b) in enumerate(edges):
+        graph.add_edge(f"n{number[a]}", f"n{number[b]}", key=f"e{k}", id=str(k))
+    clusters: dict[str, list[str]] = {}
+    for key in keys:
+        if key in fused:
+            clusters.setdefault(fused[key], []).append(f"n{number[key]}")
+    for k, members in enumerate(clusters.values()):
         graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin="10")
     text = graph.draw(format="json0", prog="dot")
     assert text is not None, "Graphviz gives the drawing back unless it is told where to write it"
-    drawn = cast(dict[str, object], json.loads(text))
-
+    drawn = cast(dict[str, Any], json.loads(text))
     _, _, right, top = (float(v) for v in str(drawn["bb"]).split(","))
-    found = cast(list[dict[str, str]], drawn["objects"])
-    boxes: list[Box] = []
-    clusters: list[Box] = []
-    for item in found:
-        name = item["name"]
-        if name.startswith("cluster_"):
-            x0, y0, x1, y1 = (float(v) for v in item["bb"].split(","))
-            key = groups[int(name.removeprefix("cluster_"))]
-            clusters.append(
-                Box(key=key, x=x0, y=top - y1, width=x1 - x0, height=y1 - y0, lines=[shorten(key)])
-            )
-        elif "pos" in item:
-            k = int(name[1:])
+    boxes: dict[str, Box] = {}
+    for item in cast(list[dict[str, str]], drawn["objects"]):
+        if "pos" in item:
+            key = keys[int(item["name"][1:])]
             x, y = (float(v) for v in item["pos"].split(","))
-            width, height = size_of(texts[k])
-            boxes.append(
-                Box(
-                    key=nodes[k]["key"], x=x - width / 2, y=top - y - height / 2,
-                    width=width, height=height, lines=texts[k],
-                )
-            )  # fmt: skip
-    splines: list[Line] = []
-    for item in cast(list[dict[str, str]], drawn.get("edges", [])):
-        edge = edges[int(item["id"])]
-        splines.append(
-            Line(
-                source=edge["from"], target=edge["to"], value=edge["value"],
-                points=spline(item["pos"], top),
-            )
-        )  # fmt: skip
-    return Layout(width=right, height=top, nodes=boxes, groups=clusters, edges=splines)
+            width, height = sizes[key]
+            boxes[key] = (round(x - width / 2, 1), round(top - y - height / 2, 1), width, height)
+    routes = [
+        [*edges[int(item["id"])], spline(item["pos"], top)]
+        for item in cast(list[dict[str, str]], drawn.get("edges", []))
+    ]
+    return {"width": right, "height": top, "engine": "dot", "boxes": boxes, "routes": routes}
 
 
 def spline(pos: str, top: float) -> list[float]:
@@ -171,14 +229,15 @@ def spline(pos: str, top: float) -> list[float]:
     return [round(v, 1) for x, y in points for v in (x, top - y)]
 
 
-def main(arguments: list[str]) -> int:
-    """Lay out the snapshot in a file. Status 3: too large to draw."""
-    snapshot = cast(Snapshot, json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+def main(arguments: Sequence[str]) -> int:
+    """Lay out a history in a file; the exit status."""
+    path, at, *opened = arguments
     try:
-        result = layout(snapshot)
-    except ValueError as error:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        result = layout(document, int(at), opened[0] if opened else "")
+    except (IndexError, KeyError) as error:
         print(error, file=sys.stderr)
-        return 3
+        return NO_SUCH
     json.dump(result, sys.stdout, ensure_ascii=False, separators=(",", ":"))
     return 0
 

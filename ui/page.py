@@ -7,21 +7,18 @@ passes through `data` costs time at every rerun.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import streamlit as st
 from streamlit.components import v2 as components
 
 from ui import inbox
 from ui.language import LANGUAGES, sentence
-from ui.routes import version
+from ui.routes import styles, version
 from ui.service import UPLOAD_LIMIT, service
-
-HERE = Path(__file__).resolve().parent
 
 # The newline tells Streamlit that this is code, not the name of a file.
 MODULE = """
-const at = new URL("ui/{version}/explorer/main.mjs", document.baseURI).href;
+const at = new URL("ui/{version}/explorer/app.mjs", document.baseURI).href;
 const {{ mount }} = await import(at);
 export default mount;
 """
@@ -33,21 +30,22 @@ def take_request() -> None:
     asked: object = state["explorer"].get("request")
     if not isinstance(asked, Mapping):
         return
-    if asked.get("kind") == "language":
-        language = asked.get("language")
-        state["language"] = language if language in LANGUAGES else LANGUAGES[0]
+    last = state.get("answer")
+    if last is not None and last["nonce"] == asked.get("nonce"):
+        # Asked again because no answer came: the same one, as news to the component.
+        state["answer"] = {**last, "again": last.get("again", 0) + 1}
         return
     request = inbox.read(asked)
     answer: dict[str, object] = {"nonce": asked.get("nonce")}
     running = service()
     if isinstance(request, inbox.Refused):
         answer |= {"error": {"message": request.message, "parameters": dict(request.parameters)}}
+    elif request["command"] == "targets":
+        answer |= {"token": running.supervisor.once(request).token}
     else:
-        running.supervisor.cancel(state.get("token", ""))
         running.blobs.prune()
-        job = running.supervisor.submit(request)
-        state["token"] = job.token
-        answer |= {"token": job.token, "kind": asked.get("kind")}
+        background = asked.get("background") is True
+        answer |= {"token": running.supervisor.submit(request, background=background).token}
     state["answer"] = answer
 
 
@@ -62,7 +60,7 @@ def main() -> None:
     explorer = components.component(
         "explorer",
         html='<div class="explorer-host"></div>',
-        css=(HERE / "explorer" / "explorer.css").read_text(encoding="utf-8"),
+        css=styles(),
         js=MODULE.format(version=version()),
     )
     explorer(

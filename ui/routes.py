@@ -1,8 +1,8 @@
 """The routes beside Streamlit's own: modules of the component, blobs, uploads, jobs.
 
-GET  /ui/<version>/…      modules, catalogues and the list of samples; never change
+GET  /ui/<version>/…      modules, catalogues, samples and glossary; never change
 GET  /blob/<digest>       what a worker wrote; never changes
-GET  /layout/<digest>     the drawn graph of a snapshot
+GET  /layout/<digest>/<pass>?open=<group>   where the graphs around a pass of a history go; ditto
 POST /upload?name=…       one `.onnx`; answers its digest
 GET  /job/<token>         the events of a job, as server-sent events
 DELETE /job/<token>       cancel
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from functools import cache
@@ -23,14 +24,20 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from lessons import glossary, public
+from lessons.form import written
 from sample_models import catalogue
 from ui.language import LANGUAGES, sentences
+from ui.layout import NO_SUCH
 from ui.service import ROOT, UPLOAD_LIMIT, service
 from ui.supervisor import Job, failure
 
 HERE = Path(__file__).resolve().parent
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 LAYOUT_SECONDS = 10.0
+PLACE = re.compile(r"[0-9]{1,4}/(§[0-9.]{1,40})?")
+"""A pass, and the key of a group (ui/layout.py) or nothing."""
+
 POLL_SECONDS = 0.05
 PING_SECONDS = 5.0
 
@@ -66,15 +73,44 @@ def catalogue_json(language: str) -> bytes:
 
 
 @cache
+def glossary_json() -> bytes:
+    """The terms of the glossary, in both languages."""
+    return json.dumps(glossary.public(glossary.glossary()), ensure_ascii=False).encode()
+
+
+@cache
+def course_json() -> bytes:
+    """Every lesson of the course, written or not."""
+    return json.dumps(public.course_json(), ensure_ascii=False).encode()
+
+
+@cache
+def lesson_json(slug: str) -> bytes:
+    """One lesson in all languages, with what was recorded of it."""
+    return json.dumps(public.lesson_json(slug), ensure_ascii=False).encode()
+
+
+@cache
 def version() -> str:
     """A digest of everything under `/ui/<version>/`."""
     h = hashlib.sha256(samples_json())
+    h.update(glossary_json())
+    h.update(course_json())
+    for slug in written():
+        h.update(lesson_json(slug))
     for language in LANGUAGES:
         h.update(catalogue_json(language))
-    for path in sorted((HERE / "explorer").iterdir()):
-        h.update(path.name.encode())
+    for path in sorted((HERE / "explorer").rglob("*.*")):
+        h.update(path.relative_to(HERE).as_posix().encode())
         h.update(path.read_bytes())
     return h.hexdigest()[:16]
+
+
+@cache
+def styles() -> str:
+    """The style sheets of the component, one after the other."""
+    found = sorted((HERE / "explorer").rglob("*.css"))
+    return "".join(path.read_text(encoding="utf-8") for path in found)
 
 
 async def translations(request: Request) -> Response:
@@ -85,8 +121,21 @@ async def translations(request: Request) -> Response:
     return Response(data, media_type="application/json", headers=FOREVER)
 
 
+async def lesson(request: Request) -> Response:
+    """The course under the name `course`, and each lesson under its own."""
+    name = request.path_params["name"]
+    if name != "course" and name not in written():
+        return Response(status_code=404)
+    data = course_json() if name == "course" else lesson_json(name)
+    return Response(data, media_type="application/json", headers=FOREVER)
+
+
 async def samples(request: Request) -> Response:
     return Response(samples_json(), media_type="application/json", headers=FOREVER)
+
+
+async def terms(request: Request) -> Response:
+    return Response(glossary_json(), media_type="application/json", headers=FOREVER)
 
 
 # ---- blobs and layouts ---------------------------------------------------------------------------
@@ -103,29 +152,37 @@ _drawing = asyncio.Semaphore(1)
 
 
 async def layout(request: Request) -> Response:
-    """Draws at most one graph at a time, each in a process that is killed when it takes long."""
-    digest = request.path_params["digest"]
-    snapshot = service().blobs.path(digest)
-    if snapshot is None:
+    """Lays out at most one graph at a time, each in a process that is killed when it takes long.
+
+    That a graph is too large is an answer like another: a browser reports a status from 400 up as
+    an error of the page.
+    """
+    digest, at = request.path_params["digest"], request.path_params["at"]
+    opened = request.query_params.get("open", "")
+    history = service().blobs.path(digest)
+    if history is None or not PLACE.fullmatch(f"{at}/{opened}"):
         return refused(404, "blob.gone")
+    made_from = hashlib.sha256(f"{digest}/{at}/{opened}".encode()).hexdigest()
     async with _drawing:
-        kept = service().layouts.path(digest)
+        kept = service().layouts.path(made_from)
         if kept is None:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "ui.layout", str(snapshot),
+                sys.executable, "-m", "ui.layout", str(history), at, opened,
                 cwd=ROOT, stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
             try:
                 data, _ = await asyncio.wait_for(process.communicate(), LAYOUT_SECONDS)
             except TimeoutError:
-                return refused(422, "layout.large")
+                return refused(200, "layout.large")
             finally:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
+            if process.returncode == NO_SUCH:
+                return refused(404, "blob.gone")
             if process.returncode != 0:
-                return refused(422, "layout.large")
-            service().layouts.write(digest, data)
+                return refused(200, "layout.large")
+            service().layouts.write(made_from, data)
             return Response(data, media_type="application/json", headers=FOREVER)
     return FileResponse(kept, media_type="application/json", headers=FOREVER)
 
@@ -215,10 +272,12 @@ def routes() -> list[BaseRoute]:
     at = f"/ui/{version()}"
     return [
         Route(f"{at}/samples.json", samples),
+        Route(f"{at}/glossary.json", terms),
+        Route(f"{at}/lessons/{{name}}.json", lesson),
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
         Route(f"{at}/translations/{{language}}.json", translations),
         Route("/blob/{digest}", blob),
-        Route("/layout/{digest}", layout),
+        Route("/layout/{digest}/{at}", layout),
         Route("/upload", upload, methods=["POST"]),
         Route("/job/{token}", follow, methods=["GET"]),
         Route("/job/{token}", cancel, methods=["DELETE"]),

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 UPLOAD_LIMIT = 64 * 2**20
 """Bytes of one uploaded model."""
 
-WORKER = (sys.executable, "-m", "compiler", "worker")
+WORKER = (sys.executable, "-m", "ui.worker")
 
 
 @dataclass(frozen=True)

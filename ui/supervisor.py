@@ -2,8 +2,10 @@
 
     submit ─► queue ─► one worker process (JSON lines) ─► events of the job ─► the browser
 
-A compile and a measurement never run together, so a latency is never taken beside a compile. The
-worker is replaced after it compiled many kernels (dropped kernels never free their memory), when
+A compile and a measurement never run together, so a latency is never taken beside a compile. What
+somebody waits for goes before background jobs: one that runs is asked to stop as soon as another
+job arrives, goes back to the head of its queue, and starts over when nobody waits. The worker is
+replaced after it compiled many kernels (dropped kernels never free their memory), when
 it dies, when a job runs too long or grows too large, and when a cancelled job does not stop by
 itself. A spare process stands by, its imports done, so that a replacement costs no waiting.
 Nothing that a worker does reaches this process but lines of JSON, which are handed on unread.
@@ -55,7 +57,7 @@ def failure(message: str, **parameters: str | int | float) -> Json:
     return {"event": "error", "error": {"message": message, "parameters": dict(parameters)}}
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """A request and what has been heard of it so far. `events` only grows."""
 
@@ -66,6 +68,8 @@ class Job:
     listeners: int = 0
     heard: float = field(default_factory=time.monotonic)
     """When somebody last listened."""
+    background: bool = False
+    """Whether it gives way to jobs that somebody waits for."""
 
     @property
     def done(self) -> bool:
@@ -155,7 +159,9 @@ class Supervisor:
         self._command = list(command)
         self._folder = folder
         self._jobs: dict[str, Job] = {}
+        self._once: dict[str, Job] = {}
         self._waiting: deque[Job] = deque()
+        self._background: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._worker: Worker | None = None
@@ -171,21 +177,36 @@ class Supervisor:
             if self._spare is None and not self._closed:
                 self._spare = Worker(self._command, self._folder)
 
-    def submit(self, request: Mapping[str, object]) -> Job:
+    def submit(self, request: Mapping[str, object], *, background: bool = False) -> Job:
         """Put a job in the queue. When too many wait, the job comes back refused."""
-        job = Job(secrets.token_urlsafe(18), request)
+        job = Job(secrets.token_urlsafe(18), request, background=background)
         with self._changed:
             self._jobs[job.token] = job
-            finished = [t for t, j in self._jobs.items() if j.done]
+            finished = [t for t, j in self._jobs.items() if j.done and not self._kept(j)]
             for token in finished[: max(0, len(finished) - self.limits.kept)]:
                 del self._jobs[token]
-            if len(self._waiting) >= self.limits.waiting:
-                job.events.append(failure("job.busy", waiting=len(self._waiting)))
+            ahead = len(self._waiting) + (len(self._background) if background else 0)
+            if ahead >= self.limits.waiting:
+                job.events.append(failure("job.busy", waiting=ahead))
             else:
-                job.events.append({"event": "queued", "position": len(self._waiting)})
-                self._waiting.append(job)
+                job.events.append({"event": "queued", "position": ahead})
+                (self._background if background else self._waiting).append(job)
                 self._changed.notify_all()
         return job
+
+    def once(self, request: Mapping[str, object]) -> Job:
+        """The job of a request whose answer never changes: asked for again, it is the same one,
+        unless that failed. It is never forgotten."""
+        text = json.dumps(request, sort_keys=True)
+        with self._changed:
+            job = self._once.get(text)
+            failed = job is not None and job.done and job.events[-1]["event"] != "result"
+            if job is None or failed or job.cancelled:
+                job = self._once[text] = self.submit(request)
+        return job
+
+    def _kept(self, job: Job) -> bool:
+        return any(job is kept for kept in self._once.values())
 
     def job(self, token: str) -> Job | None:
         return self._jobs.get(token)
@@ -197,6 +218,10 @@ class Supervisor:
             if job is None or job.done:
                 return False
             job.cancelled = True
+            for waiting in (self._waiting, self._background):
+                if job in waiting:
+                    waiting.remove(job)
+                    job.events.append({"event": "cancelled"})
             self._changed.notify_all()
         return True
 
@@ -212,12 +237,12 @@ class Supervisor:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closed:
+                while not self._waiting and not self._background and not self._closed:
                     self._changed.wait()
                 if self._closed:
                     break
-                job = self._waiting.popleft()
-                for position, other in enumerate(self._waiting):
+                job = (self._waiting or self._background).popleft()
+                for position, other in enumerate((*self._waiting, *self._background)):
                     other.events.append({"event": "queued", "position": position})
             if job.cancelled or job.abandoned(self.limits.abandoned):
                 job.events.append({"event": "cancelled"})
@@ -228,9 +253,14 @@ class Supervisor:
                 worker.kill()
             if worker.process.poll() is not None:
                 self._worker = None
-            job.events.append(end)
+            if end is None:
+                with self._changed:
+                    self._background.appendleft(job)
+                    job.events.append({"event": "queued", "position": len(self._waiting)})
+            else:
+                job.events.append(end)
             self.warm()
-        for job in self._waiting:
+        for job in (*self._waiting, *self._background):
             job.events.append({"event": "cancelled"})
         for worker in (self._worker, self._spare):
             if worker is not None:
@@ -247,14 +277,24 @@ class Supervisor:
             self._worker = worker
         return worker
 
-    def _follow(self, job: Job, worker: Worker) -> Json:
-        """Run one job on a worker up to its last event, which is returned, not recorded."""
+    def _follow(self, job: Job, worker: Worker) -> Json | None:
+        """Run one job on a worker up to its last event, which is returned, not recorded.
+
+        None: the job is still wanted, but gave way to another.
+        """
         limits = self.limits
         if not worker.send({"id": job.token, **job.request}):
             return failure("job.died", how=worker.death())
         job.events.append({"event": "started"})
         deadline = time.monotonic() + limits.time
         stop = 0.0
+
+        def unwanted() -> bool:
+            return job.cancelled or self._closed or job.abandoned(limits.abandoned)
+
+        def stopped() -> Json | None:
+            return {"event": "cancelled"} if unwanted() or not job.background else None
+
         while True:
             try:
                 answer = worker.answers.get(timeout=0.1)
@@ -262,23 +302,23 @@ class Supervisor:
                 answer = {}
             now = time.monotonic()
             if answer is None:
-                return {"event": "cancelled"} if stop else failure("job.died", how=worker.death())
+                return stopped() if stop else failure("job.died", how=worker.death())
             if answer.get("id") == job.token:
                 event = {k: v for k, v in answer.items() if k != "id"}
                 if event.get("event") in TERMINAL:
                     worker.kernels += kernels_of(event)
-                    return event
+                    return stopped() if stop and event["event"] == "cancelled" else event
                 job.events.append(event)
             if stop and now > stop:
                 worker.kill()
-                return {"event": "cancelled"}
+                return stopped()
             if now > deadline:
                 worker.kill()
                 return failure("job.time", seconds=int(limits.time))
             if worker.memory() > limits.memory:
                 worker.kill()
                 return failure("job.memory", limit_bytes=limits.memory)
-            if not stop and (job.cancelled or self._closed or job.abandoned(limits.abandoned)):
+            if not stop and (unwanted() or (job.background and self._waiting)):
                 stop = now + limits.grace
                 worker.send({"command": "cancel", "of": job.token})
 

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -516,6 +516,11 @@ def _kernel_lines(kernel: Kernel, indent: str) -> Iterable[Line]:
     yield Line(indent + "}", key, origins, "kernel")
 
 
+def kernel_lines(kernel: Kernel) -> tuple[Line, ...]:
+    """The lines of a kernel, each with its origins."""
+    return tuple(_kernel_lines(kernel, ""))
+
+
 def print_kernel(kernel: Kernel) -> str:
     """A kernel with argument modes and origins; `parse_kernel` reads it back."""
     return "\n".join(line.text for line in _kernel_lines(kernel, ""))
@@ -768,34 +773,111 @@ def _at(position: Origin) -> Origins:
     return frozenset({position})
 
 
-def _top_lines(graph: Graph, extents: Extents) -> Iterable[Line]:
+def _head_lines(graph: Graph) -> Iterable[Line]:
     start = f"  graph ({_typed(graph.inputs)}) -> "
     results = _results(graph.outputs, graph.names, graph.outputs)
     if len(start) + len(results) + 2 <= WIDTH or not graph.inputs:
         yield Line(f"{start}{results} {{", "", NO_ORIGINS, "graph")
-    else:
-        yield Line("  graph (", "", NO_ORIGINS, "graph")
-        for k, v in enumerate(graph.inputs, 1):
-            comma = "," if k < len(graph.inputs) else ""
-            yield Line(f"    {_typed((v,))}{comma}", v.name, NO_ORIGINS, "graph")
-        yield Line(f"  ) -> {results} {{", "", NO_ORIGINS, "graph")
-    scope = {v.name: v.type for v in graph.inputs}
-    yield from _graph_lines(graph.ops, "    ", scope, extents)
-    yield Line("  }", "", NO_ORIGINS, "graph")
+        return
+    yield Line("  graph (", "", NO_ORIGINS, "graph")
+    for k, v in enumerate(graph.inputs, 1):
+        comma = "," if k < len(graph.inputs) else ""
+        yield Line(f"    {_typed((v,))}{comma}", v.name, NO_ORIGINS, "graph")
+    yield Line(f"  ) -> {results} {{", "", NO_ORIGINS, "graph")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a module's text that changes as one: `of` is what it prints.
+
+    The header (Module), the graph's head (Graph) and its end (None), an op of the top level, a
+    kernel, the plan, a source, and the last bracket (None).
+    """
+
+    of: Module | Graph | Op | Kernel | Plan | Source | None
+    section: str
+    lines: tuple[Line, ...]
+
+
+class PartPrinter:
+    """Prints modules part by part; what two modules share is printed once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], tuple[object, Part]] = {}
+        self._plain: dict[int, Part] = {}
+        """By the id of an op whose text depends on nothing else."""
+
+    def parts(self, module: Module) -> tuple[Part, ...]:
+        """All parts of the text in order.
+
+        A compile has about as many states as rewrites, and nearly all of each is known: what is
+        done for a known op is a look-up.
+        """
+        graph = module.graph
+        header = (module.dims, module.guards, module.opsets, module.nodes, module.params)
+        ends = (graph.inputs, graph.outputs, graph.names)
+        found = [
+            self._part(module, "module", (module.name, *map(id, header)),
+                       lambda: _header_lines(module), by=header),
+            self._part(graph, "graph", tuple(map(id, ends)), lambda: _head_lines(graph), by=ends),
+        ]  # fmt: skip
+        extents = {k.name: k.extents for k in module.kernels}
+        scope: Scope | None = None
+        for op in graph.ops:
+            part = self._plain.get(id(op))
+            if part is None:
+                if scope is None and op.regions:
+                    scope = {v.name: v.type for v in graph.inputs}
+                    scope |= {v.name: v.type for o in graph.ops for v in o.outputs}
+                part = self._op(op, scope or {}, extents)
+                if not op.regions and op.get("kernel") is None:
+                    self._plain[id(op)] = part
+            found.append(part)
+        found.append(_END_OF_GRAPH)
+        for kernel in module.kernels:
+            found.append(self._part(kernel, "kernel", (), lambda k=kernel: _kernel_lines(k, "  ")))
+        plan = module.plan
+        if plan is not None:
+            found.append(self._part(plan, "plan", (), lambda: _plan_lines(plan, "  ")))
+        for source in module.sources:
+            found.append(self._part(source, "source", (), lambda s=source: _source_lines(s, "  ")))
+        return (*found, _END)
+
+    def _op(self, op: Op, scope: Scope, extents: Extents) -> Part:
+        """Types of operands matter to a region's head, the order of extents to a launch."""
+        ref = op.get("kernel")
+        seen = extents.get(ref.name, ()) if isinstance(ref, KernelRef) else ()
+        types = tuple(scope.get(n) for n in op.operands) if op.regions else ()
+        inner = ChainMap[str, TensorType]({}, scope)
+        return self._part(
+            op, "graph", (seen, types), lambda: _graph_lines((op,), "    ", inner, extents)
+        )
+
+    def _part(
+        self,
+        of: Module | Graph | Op | Kernel | Plan | Source,
+        section: str,
+        context: tuple[object, ...],
+        lines: Callable[[], Iterable[Line]],
+        by: tuple[object, ...] = (),
+    ) -> Part:
+        """The part of `of` in a context; told by the fields `by` where it is not by itself."""
+        key = (section, *context) if by else (id(of), *context)
+        kept = self._kept.get(key)
+        if kept is None:
+            part = Part(of, section, tuple(lines()))
+            self._kept[key] = (by or of, part)  # held, so that their ids stay their own
+            return part
+        return kept[1]
+
+
+_END_OF_GRAPH = Part(None, "graph", (Line("  }", "", NO_ORIGINS, "graph"),))
+_END = Part(None, "module", (Line("}", "", NO_ORIGINS, "module"),))
 
 
 def module_lines(module: Module) -> tuple[Line, ...]:
     """Every line of the text, with the value, kernel, buffer or step that it belongs to."""
-    lines = list(_header_lines(module))
-    lines += _top_lines(module.graph, {k.name: k.extents for k in module.kernels})
-    for kernel in module.kernels:
-        lines += _kernel_lines(kernel, "  ")
-    if module.plan is not None:
-        lines += _plan_lines(module.plan, "  ")
-    for source in module.sources:
-        lines += _source_lines(source, "  ")
-    lines.append(Line("}", "", NO_ORIGINS, "module"))
-    return tuple(lines)
+    return tuple(line for part in PartPrinter().parts(module) for line in part.lines)
 
 
 def print_module(module: Module) -> str:

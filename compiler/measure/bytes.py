@@ -24,13 +24,15 @@ from compiler.ir.loops import Kernel
 from compiler.ir.module import Module
 from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Operand, Step
 from compiler.ir.printer import canonical_kernel
+from compiler.measure.operations import call_operations, kernel_operations
 
 UNKNOWN_FORMULA = "?"
 
 
 @dataclass(frozen=True)
 class StepBytes:
-    """One step. `floor` and `touched` hold where `domain` is not 0; there they are 0.
+    """One step. Bytes hold where `domain` is not 0; there they are 0. `floor` is what must be read
+    and written, `touched` every load and store; `operations` counts arithmetic (`operations.py`).
 
     None: the type of a value is known only when it is there, or an extent depends on an axis.
     `exact`: the floor is the number itself, not only an upper bound. `kind` is `kernel`, `call`
@@ -39,11 +41,17 @@ class StepBytes:
 
     name: str
     kind: str
-    floor: Dim | None
+    reads: Dim | None
+    writes: Dim | None
     touched: Dim | None
+    operations: Dim | None
     exact: bool
     domain: Dim
     origins: Origins
+
+    @property
+    def floor(self) -> Dim | None:
+        return None if self.reads is None or self.writes is None else self.reads + self.writes
 
     def floor_at(self, sizes: Mapping[str, int]) -> int | None:
         """The floor in bytes. No more than what is touched: an empty loop reads no row vector."""
@@ -52,6 +60,9 @@ class StepBytes:
 
     def touched_at(self, sizes: Mapping[str, int]) -> int | None:
         return _at(self.touched, self.domain, sizes)
+
+    def operations_at(self, sizes: Mapping[str, int]) -> int | None:
+        return _at(self.operations, self.domain, sizes)
 
     @property
     def formula(self) -> str:
@@ -81,13 +92,27 @@ def _step(step: Step, module: Module) -> StepBytes:
             return _kernel(step, module.kernel(step.kernel))
         case CallStep():
             name = step.function if step.function != "reference" else _operator(step)
-            moved = _operands((*step.inputs, *step.outputs))
-            return StepBytes(name, "call", moved, moved, True, ONE, step.origins)
+            work = call_operations(step)
+            return _moved(name, "call", step.inputs, step.outputs, step.origins, work)
         case CopyStep():
-            moved = _operands((step.source, step.target))
-            return StepBytes(step.source.value, "copy", moved, moved, True, ONE, step.origins)
+            source, target = step.source, step.target
+            return _moved(source.value, "copy", (source,), (target,), step.origins)
         case BindStep():
             raise ValueError("a binding step moves nothing")
+
+
+def _moved(
+    name: str,
+    kind: str,
+    read: Iterable[Operand | None],
+    written: Iterable[Operand | None],
+    origins: Origins,
+    operations: Dim | None = ZERO,
+) -> StepBytes:
+    """A step that reads each of its inputs and writes each of its outputs once."""
+    reads, writes = _operands(read), _operands(written)
+    both = None if reads is None or writes is None else reads + writes
+    return StepBytes(name, kind, reads, writes, both, operations, True, ONE, origins)
 
 
 def _operator(step: CallStep) -> str:
@@ -113,12 +138,17 @@ def _kernel(step: KernelStep, kernel: Kernel) -> StepBytes:
     try:
         least, every = floor(kernel), touched(kernel)
     except ValueError:  # an extent over an axis
-        return StepBytes(kernel.name, "kernel", None, None, False, step.parallel, step.origins)
+        return StepBytes(
+            kernel.name, "kernel", None, None, None, None, False, step.parallel, step.origins
+        )
+    placed = least.substitute(extents)
     return StepBytes(
         kernel.name,
         "kernel",
-        least.substitute(extents).nbytes,
+        sum((t.reads * t.arg.type.element.itemsize for t in placed.arguments), ZERO),
+        sum((t.writes * t.arg.type.element.itemsize for t in placed.arguments), ZERO),
         every.substitute(extents).nbytes,
+        kernel_operations(kernel).substitute(extents),
         least.exact,
         step.parallel,
         step.origins,

@@ -56,7 +56,7 @@ def measure_machine(threads: int | None = None, repetitions: int = 5) -> Machine
     return MachineProfile(
         name=f"{cpu_name()}, {workers} threads",
         bandwidth=rounded(_bandwidth(4 * cache, workers, repetitions)),
-        peak=rounded(_peak(repetitions)),
+        peak=rounded(peak(repetitions)),
         launch=rounded(_launch(workers, repetitions)),
         cache=cache,
     )
@@ -78,7 +78,8 @@ def _bandwidth(nbytes: int, threads: int, repetitions: int) -> float:
     return max(2 * made.nbytes / _best(call, repetitions) for call in made.calls.values())
 
 
-def _peak(repetitions: int) -> float:
+def peak(repetitions: int) -> float:
+    """Float32 operations a second of a large matrix product by NumPy's library, on its threads."""
     a = np.ones((SIDE, SIDE), np.float32)
     out = np.empty_like(a)
     return 2 * SIDE**3 / _best(lambda: np.matmul(a, a, out=out), repetitions)

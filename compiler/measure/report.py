@@ -47,7 +47,9 @@ from compiler.measure.conditions import Conditions
 from compiler.measure.copies import copies
 from compiler.measure.counting import Cache, Counted, count
 from compiler.measure.inputs import made_inputs, read_inputs, sizes_of
+from compiler.measure.machine import peak
 from compiler.measure.timing import Latency, interleave
+from compiler.passes.base import Built as BuiltKernel
 from compiler.passes.base import Cancelled, Pass
 from compiler.passes.emit import Emit
 from compiler.passes.partition_fallback import PartitionFallback
@@ -64,6 +66,7 @@ MOST, ENOUGH = 1000, 100
 COUNTED = 1_000_000_000
 """Accesses that the counting build is given; a plan that makes more is not simulated."""
 STEP_REPETITIONS = 30
+PEAK_REPETITIONS = 3
 COPY_BYTES = (1 << 16, 1 << 29)
 """The smallest and the largest copy that bandwidth is compared with."""
 
@@ -72,12 +75,14 @@ REFERENCE, OP_BY_OP_NAME, FUSED = "reference", "op_by_op", "fused"
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step: its bytes, and the median of its time alone, in seconds (None: not timed)."""
+    """One step: its bytes, its arithmetic operations by the formula (None: not known), and the
+    median of its time alone, in seconds (None: not timed)."""
 
     bytes: StepBytes
     floor: int | None
     touched: int | None
     simulated: int | None
+    operations: int | None
     p50: float | None
 
     def to_json(self) -> dict[str, Json]:
@@ -87,6 +92,7 @@ class StepReport:
             "floor": self.floor,
             "touched": self.touched,
             "simulated": self.simulated,
+            "operations": self.operations,
             "formula": self.bytes.formula,
             "exact": self.bytes.exact,
             "origins": [format_origin(o) for o in sorted(self.bytes.origins)],
@@ -124,8 +130,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Report:
-    """One measurement. `copies` are bytes a second by the copy's name; `cold_start` and `memory`
-    as in the schema; `reference` is None where the evaluator cannot run the model."""
+    """One measurement. `copies` are bytes a second by the copy's name, `peak` is float32 operations
+    a second of a large matrix product on the CPU (None on a GPU); `cold_start` and `memory` as in
+    the schema; `reference` is None where the evaluator cannot run the model."""
 
     model: str
     target: str
@@ -134,6 +141,7 @@ class Report:
     op_by_op: Variant
     fused: Variant
     copies: Mapping[str, float]
+    peak: float | None
     memory: Mapping[str, int | None]
     cold_start: Mapping[str, Json]
     conditions: Conditions
@@ -163,6 +171,7 @@ class Report:
                 name: None if v.error is None else v.error.to_json() for name, v in both.items()
             },
             "per_kernel": {name: [s.to_json() for s in v.steps] for name, v in both.items()},
+            "roofline": {"peak": self.peak, "bandwidth": max(self.copies.values())},
             "memory": dict(self.memory),
             "cold_start": dict(self.cold_start),
             "conditions": self.conditions.to_json(),
@@ -198,6 +207,7 @@ def measure(
     cold: bool = True,
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
+    kernels: dict[str, BuiltKernel] | None = None,
 ) -> Report:
     """Compile a model op by op and fused, and measure both beside the reference.
 
@@ -205,9 +215,9 @@ def measure(
     are made from `seed` when absent, else they give the sizes. `repetitions` default to as many as
     fit in `seconds` (3), 1,000 at most; a run that turns out slower ends a while after `seconds`,
     unless only `repetitions` are given. `cold` starts two new processes that time a compile and a
-    load. `progress` is told (record, phase, done, of): what the compiles tell, then the phases
-    `reference`, `count`, `cold` and `measure`. Raises what `compile` and `Engine.run` raise, and
-    Cancelled.
+    load; `kernels` is as for `compile`, and those processes know nothing of it. `progress` is told
+    (record, phase, done, of): what the compiles tell, then the phases `reference`, `count`, `cold`
+    and `measure`. Raises what `compile` and `Engine.run` raise, and Cancelled.
     """
     if target == "cuda:ptx":
         raise TargetError("target.measure", target=target)
@@ -231,11 +241,11 @@ def measure(
     def built_by(chosen: Pipeline) -> Built:
         return compile(
             loaded, target, pin, chosen, numerics, None, machine, threads, store,
-            sizes=sizes, progress=progress, cancel=stop,
+            sizes=sizes, progress=progress, cancel=stop, kernels=kernels,
         )  # fmt: skip
 
     fused, plain = built_by(passes), built_by(baseline(passes))
-    arrays, bound = _arrays(fused, path, sizes or {}, inputs, seed)
+    arrays, bound = bound_inputs(fused, path, sizes or {}, inputs, seed)
     oracle = _Reference.of(loaded, arrays, tell)
     cache = (machine or TEST_MACHINE).cache
     counted: dict[str, Counted | None] = {OP_BY_OP_NAME: None, FUSED: None}
@@ -299,7 +309,8 @@ def measure(
     )
     return Report(
         fused.trace.name, target, numerics, times.get(REFERENCE), variants[OP_BY_OP_NAME],
-        variants[FUSED], best, _memory(fused, bound), phases, conditions,
+        variants[FUSED], best, None if on_gpu else peak(PEAK_REPETITIONS),
+        _memory(fused, bound), phases, conditions,
     )  # fmt: skip
 
 
@@ -317,7 +328,7 @@ def untiled(built: Built) -> Module:
     return replace(module, kernels=tuple(known.get(k.name, k) for k in module.kernels))
 
 
-def _arrays(
+def bound_inputs(
     built: Built,
     path: Path | None,
     sizes: Mapping[str, int],
@@ -594,6 +605,7 @@ def _steps(
                 floor if floor is not None or seen is None else seen.floor,
                 _touched(built, (step,), sizes) if seen is None else seen.touched,
                 None if seen is None else seen.simulated,
+                step.operations_at(sizes),
                 median,
             )
         )

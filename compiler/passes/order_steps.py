@@ -36,8 +36,7 @@ class OrderSteps(Pass):
     def run(self, module: Module, context: Context) -> Result:
         if module.writes_over:
             told = parameters()
-            where = module.graph.ops[0].key
-            return Result(module, (Event("order", where, (), "order.inplace", told),))
+            return Result(module, (Event("order", module.name, (), "order.inplace", told),))
         sizes = value_bytes(module.graph, context)
         before = peak(module.graph, module.graph.ops, sizes)
         order = schedule(module.graph, sizes)
@@ -46,11 +45,11 @@ class OrderSteps(Pass):
             return Result(module)
         if after >= before:
             told = parameters(before=before, after=after)
-            event = Event("order", module.graph.ops[0].key, (), "order.kept", told)
+            event = Event("order", module.name, (), "order.kept", told)
             return Result(module, (event,))
         edit = Ops(order=tuple(op.key for op in order))
         values = parameters(before=before, after=after)
-        event = Event("order", module.graph.ops[0].key, (edit,), "order.done", values)
+        event = Event("order", module.name, (edit,), "order.done", values)
         return Result(apply(module, edit), (event,))
 
 

@@ -1,18 +1,28 @@
-"""What a person does on the page, through roles and names, in both languages."""
+"""What a person does on the Explore page, through roles and names, by mouse and by keyboard."""
 
+import hashlib
+import json
+import os
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import onnx
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from onnx import TensorProto, helper
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from sample_models import sample
+from compiler.driver import trace_model
+from compiler.pipeline import DEFAULT
+from sample_models import catalogue, sample
+from tests.e2e.conftest import Watch
 from ui.language import LANGUAGES, sentence
 
-COMPILE_MS = 60_000
-MEASURE_MS = 90_000
+COMPILE_MS = 90_000
+FORCED = "default,partition-fallback{force=[nowhere]}"
 
 
 class Explorer:
@@ -29,41 +39,81 @@ class Explorer:
         self.page.goto(f"{server}/?{lang}{query}")
         expect(self.page.get_by_role("heading", name=self.say("page.title"))).to_be_visible()
 
-    def button(self, message: str) -> Locator:
-        return self.page.get_by_role("button", name=self.say(message), exact=True)
+    def button(self, message: str, **parameters: str) -> Locator:
+        return self.page.get_by_role("button", name=self.say(message, **parameters), exact=True)
 
     def choose(self, name: str) -> None:
-        self.page.get_by_role("radio", name=sample(name).title[self.language]).check()
+        """Press a sample's card and wait for the whole compile."""
+        title = sample(name).title[self.language]
+        self.page.get_by_role("button", name=re.compile(f"^{re.escape(title)}")).click()
+        self.compiled()
 
-    def compile(self) -> None:
-        self.button("compile.start").click()
-        expect(self.passes.first).to_be_visible(timeout=COMPILE_MS)
-        expect(self.button("compile.start")).to_be_enabled()
+    def compiled(self) -> None:
+        """The compile has arrived: its last pass is there and nothing runs."""
+        last = self.passes.filter(has_text=re.compile(r"\bbuild\b"))
+        expect(last).to_have_count(1, timeout=COMPILE_MS)
+        expect(self.button("job.cancel")).to_have_count(0, timeout=COMPILE_MS)
+
+    @property
+    def strip(self) -> Locator:
+        return self.page.get_by_role("listbox", name=self.say("strip.title"))
 
     @property
     def passes(self) -> Locator:
-        strip = self.page.get_by_role("listbox", name=self.say("strip.title"))
-        return strip.get_by_role("option")
+        return self.strip.get_by_role("option")
+
+    def named(self, name: str) -> Locator:
+        """The passes of that name."""
+        return self.passes.filter(has=self.page.get_by_text(name, exact=True))
 
     @property
-    def announced(self) -> Locator:
-        return self.page.get_by_role("status").filter(has_text=re.compile("pass|Pass"))
+    def here(self) -> Locator:
+        return self.strip.get_by_role("option", selected=True)
 
-    def part(self, message: str) -> Locator:
-        return self.page.get_by_role("group", name=self.say(message), exact=True)
+    @property
+    def live(self) -> Locator:
+        return self.page.locator("#live")
 
-    def tab(self, message: str) -> Locator:
-        self.page.get_by_role("tab", name=self.say(message)).click()
-        return self.page.get_by_role("tabpanel").first
+    @property
+    def title(self) -> Locator:
+        return self.page.locator("#model-title")
+
+    def total(self, message: str) -> Locator:
+        """What the toolbar says of launches, kernels or bytes."""
+        bar = self.page.get_by_role("group", name=self.say("toolbar.title"), exact=True)
+        name = re.compile(f"^{re.escape(self.say(message))}$")
+        term = self.page.get_by_role("term").filter(has_text=name)
+        return bar.locator("dl > div").filter(has=term).get_by_role("definition")
+
+    def size(self, name: str) -> Locator:
+        return self.page.get_by_role("textbox", name=self.say("sizes.field", name=name))
 
     def upload(self, path: Path) -> None:
-        self.page.get_by_label(re.compile(re.escape(self.say("upload.title")))).set_input_files(
-            path
-        )
+        field = self.page.get_by_label(re.compile(re.escape(self.say("upload.title"))))
+        field.set_input_files(path)
 
     @property
     def problem(self) -> Locator:
         return self.page.get_by_role("alert").filter(has_text=self.say("problem.title"))
+
+    def key(self, name: str) -> str:
+        """A key of the address."""
+        return parse_qs(urlsplit(self.page.url).query).get(name, [""])[0]
+
+    def wait_for(self, name: str, value: str) -> None:
+        """Until the address says so: it is written a moment after the state."""
+        self.page.wait_for_url(
+            lambda url: parse_qs(urlsplit(url).query).get(name, [""])[0] == value
+        )
+
+
+def focused(page: Page) -> str:
+    """The id of the element with the focus, inside the component too."""
+    return page.evaluate("""() => {
+        let at = document.activeElement;
+        while (at && at.shadowRoot) at = at.shadowRoot.activeElement;
+        return at ? at.id : "";
+    }""")
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -77,79 +127,418 @@ def english(page: Page) -> Explorer:
     return Explorer(page, "en")
 
 
-def test_a_sample_from_choice_to_measured_figures(explorer: Explorer, server: str) -> None:
+class Traffic:
+    """What a page asks the server for: requests, and messages on its socket."""
+
+    def __init__(self, page: Page) -> None:
+        self.asked: list[str] = []
+        page.on("request", lambda r: self.asked.append(urlsplit(r.url).path))
+        page.on("websocket", lambda s: s.on("framesent", lambda _: self.asked.append("message")))
+
+    def since(self, start: int) -> list[str]:
+        """But for the picture of the browser's tab, and places of a level seen first."""
+        alone = ("/favicon", "/layout/")
+        return [path for path in self.asked[start:] if not path.startswith(alone)]
+
+
+@pytest.fixture
+def traffic(page: Page) -> Traffic:
+    return Traffic(page)
+
+
+# ---- from the door to one kernel -----------------------------------------------------------------
+
+
+def test_a_newcomer_comes_to_one_fused_kernel(explorer: Explorer, server: str) -> None:
     page, say = explorer.page, explorer.say
     explorer.open(server)
     expect(page.locator("html")).to_have_attribute("lang", explorer.language)
     expect(page).to_have_title(say("page.title"))
-    expect(explorer.button("compile.start")).to_be_disabled()
+    start = page.get_by_role("button").filter(has_text=say("choose.start"))
+    expect(start).to_have_count(1)
+    start.click()
+    explorer.compiled()
 
-    explorer.choose("five_op_chain")
-    explorer.compile()
-
-    title = sample("five_op_chain").title[explorer.language]
-    expect(page.get_by_role("heading", name=f"{say('result.title')} {title}")).to_be_visible()
-
-    # Step through all passes with the keyboard; both sides show the graph and the text.
-    count = explorer.passes.count()
-    assert count >= 18
-    explorer.passes.first.click()
-    seen: list[str] = []
-    for k in range(count):
-        option = explorer.passes.nth(k)
-        expect(option).to_have_attribute("aria-selected", "true")
-        expect(option).to_be_focused()
-        expect(explorer.announced).to_contain_text(f"{k + 1}/{count}")
-        for side in ("before", "after"):
-            expect(explorer.part(f"pane.{side}.text")).to_contain_text("module @")
-        seen.append(option.inner_text())
-        page.keyboard.press("ArrowDown")
-    fuse = next(k for k, text in enumerate(seen) if re.search(r"\d fuse\b", text))
-    assert say("delta.changed", unit=say("unit.ops"), before=6, after=1) in seen[fuse]
-    assert any(say("state.nothing") in text for text in seen)
-
-    # The fuse pass: the group is boxed, and its lines are marked in words.
-    explorer.passes.nth(fuse).click()
-    expect(explorer.part("pane.after.text")).to_contain_text(f"{say('mark.added')}:")
-    drawing = explorer.part("pane.after.graph").get_by_role("img")
-    expect(drawing).to_contain_text("fused Y")
-    expect(explorer.part("pane.before.graph").get_by_role("img")).not_to_contain_text("fused")
-
-    panel = explorer.tab("tab.kernels")
-    expect(panel).to_contain_text("def ")
-    for form, text in (("tree", "kernel @"), ("llvm", "define"), ("assembly", "ret")):
-        panel.get_by_role("tab", name=say(f"listing.{form}")).click()
-        expect(panel.get_by_role("tabpanel")).to_contain_text(text)
-
-    decisions = explorer.tab("tab.decisions").get_by_role("table")
-    expect(decisions.get_by_role("row")).to_have_count(6)
-    expect(decisions).to_contain_text(say("verdict.merged"))
-    expect(explorer.tab("tab.breaks")).to_contain_text(say("breaks.none"))
-
-    panel = explorer.tab("tab.measure")
-    expect(panel).to_contain_text(say("measure.none"))
-    for name in ("rows", "cols"):
-        panel.get_by_label(say("measure.size", name=name)).fill("256")
-    panel.get_by_role("button", name=say("measure.start")).click()
-    conditions = page.get_by_role("complementary", name=say("conditions.title"))
-    expect(conditions).to_be_visible(timeout=MEASURE_MS)
-    expect(conditions).to_contain_text(re.compile("rows 256.*cols 256"))
-    latency = panel.get_by_role("table", name=say("measure.latency"))
-    for run in ("reference", "op_by_op", "fused"):
-        row = latency.get_by_role("row").filter(has_text=say(f"run.{run}"))
-        expect(row).to_contain_text(re.compile(r"\d (ms|µs|s)"))
-    bytes_table = panel.get_by_role("table", name=say("measure.bytes"))
-    expect(bytes_table).to_contain_text(say("word.floor"))
-    size = 256 * 256 * 4
-    for multiple in (11, 3):
-        exact = f"{multiple * size + 2 * 256 * 4:,}"
-        expect(bytes_table).to_contain_text(
-            exact.replace(",", "." if explorer.language == "vi" else ",")
+    expect(explorer.here).to_contain_text("fuse")
+    expect(explorer.here).to_contain_text(
+        say("delta.changed", unit=say("unit.ops"), before=6, after=1)
+    )
+    expect(page.get_by_text(say("hint.fuse", before=6, after=1))).to_be_visible()
+    for total in ("launches", "kernels"):
+        expect(explorer.total(f"totals.{total}")).to_have_text(
+            say("totals.pair", before=5, after=1)
         )
-    launches = panel.get_by_role("table", name=say("measure.launches"))
-    expect(launches.get_by_role("row").nth(1)).to_contain_text("5")
-    expect(launches.get_by_role("row").nth(2)).to_contain_text("1")
-    expect(panel.get_by_role("table", name=say("measure.error"))).to_contain_text(say("answer.yes"))
+    assert focused(page) == "model-title", "the keys work at once"
+    page.keyboard.press("ArrowDown")
+    expect(explorer.here).to_contain_text("lower-loops")
+    expect(page.get_by_text(say("hint.fuse", before=6, after=1))).to_have_count(0)
+    explorer.button("hint.close").click()
+    expect(page.get_by_text(say("hint.keys"))).to_have_count(0)
+
+    explorer.button("toolbar.models").click()
+    expect(page.get_by_role("heading", name=say("choose.title"))).to_be_visible()
+    explorer.wait_for("model", "")
+    start.click()
+    explorer.compiled()
+    expect(page.get_by_text(say("hint.keys"))).to_have_count(0)
+
+
+def test_the_language_changes_under_the_result(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    page = english.page
+    page.keyboard.press("Home")
+    page.get_by_role("button", name="Tiếng Việt").click()
+    expect(page.locator("html")).to_have_attribute("lang", "vi")
+    vietnamese = Explorer(page, "vi")
+    expect(vietnamese.here).to_contain_text("import")
+    expect(vietnamese.here).to_contain_text(vietnamese.say("state.changed"))
+    expect(vietnamese.title).to_have_text(sample("softmax_spelled_out").title["vi"])
+    expect(page).to_have_title(vietnamese.say("page.title"))
+    vietnamese.wait_for("lang", "")
+
+
+# ---- stepping ------------------------------------------------------------------------------------
+
+
+def steps(name: str) -> list[tuple[str, int]]:
+    """(name, number of events) of each pass that a sample goes through."""
+    found = sample(name)
+    force = f"default,partition-fallback{{force=[{','.join(found.force)}]}}"
+    trace, _ = trace_model(found.path, force if found.force else None, until="build")
+    return [(r.name, len(r.events)) for r in trace.records]
+
+
+@pytest.mark.parametrize("name", [s.name for s in catalogue()])
+def test_every_pass_and_rewrite_of_a_sample_is_reached_by_keyboard(
+    page: Page, server: str, traffic: Traffic, name: str
+) -> None:
+    explorer = Explorer(page, LANGUAGES[len(name) % 2])
+    explorer.open(server, f"model={name}")
+    explorer.compiled()
+    wanted = steps(name)
+    expect(explorer.passes).to_have_count(len(wanted) + 1)  # and build
+    page.keyboard.press("Home")
+    expect(explorer.here).to_contain_text("import")
+    start = len(traffic.asked)
+    for k, (pass_name, events) in enumerate(wanted):
+        expect(explorer.live).to_contain_text(
+            explorer.say(
+                "pass.announce",
+                number=k + 1,
+                of=len(wanted) + 1,
+                name=pass_name,
+                state="",
+                delta="",
+            ).rstrip(", ")
+        )
+        expect(explorer.here).to_have_attribute("data-at", str(k))
+        for _ in range(events):
+            page.keyboard.press("ArrowRight")
+        if events:
+            said = explorer.say("event.announce", number=events, of=events)
+            expect(explorer.live).to_contain_text(said)
+            page.keyboard.press("ArrowRight")
+            expect(explorer.live).to_contain_text(said)
+        page.keyboard.press("ArrowDown")
+    expect(explorer.here).to_contain_text("build")
+    page.keyboard.press("ArrowDown")
+    expect(explorer.here).to_contain_text("build")
+    assert not traffic.since(start), "what was sent is not asked for again"
+
+
+def test_n_and_p_jump_between_passes_that_changed_something(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    english.page.keyboard.press("Home")
+    texts = [english.passes.nth(k).inner_text() for k in range(english.passes.count())]
+    changed = [k for k, text in enumerate(texts) if "changed" in text]
+    assert changed[0] == 0 and len(changed) > 5
+    for k in changed[1:]:
+        english.page.keyboard.press("n")
+        expect(english.here).to_have_attribute("data-at", str(k))
+    english.page.keyboard.press("Shift+P")
+    expect(english.here).to_have_attribute("data-at", str(changed[-2]))
+    english.page.keyboard.press("End")
+    expect(english.here).to_contain_text("build")
+
+
+def test_keys_act_inside_and_nowhere_else(english: Explorer, server: str, traffic: Traffic) -> None:
+    english.open(server)
+    english.choose("five_op_chain")
+    page = english.page
+    place = str(english.here.get_attribute("data-at"))
+    start = len(traffic.asked)
+    for key in ("r", "c", "Control+ArrowDown", "Alt+ArrowDown", "Shift+ArrowDown", "x"):
+        page.keyboard.press(key)
+    field = page.get_by_role("textbox", name=english.say("strip.find"))
+    field.fill("fu")
+    for key in ("ArrowLeft", "n", "Backspace", "?", "Backspace", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(field).to_have_value("fu")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(english.here).to_have_attribute("data-at", place)
+    page.keyboard.press("Escape")
+    assert focused(page) != field.get_attribute("id")
+    page.keyboard.press("ArrowDown")
+    expect(english.here).to_have_attribute("data-at", place)
+    assert not traffic.since(start), "no key reaches the host page"
+
+
+def test_search_is_caught_from_the_browser(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("five_op_chain")
+    for key in ("/", "Control+f"):
+        english.title.focus()
+        english.page.keyboard.press(key)
+        assert focused(english.page) == "search"
+
+
+def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    page = explorer.page
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name=explorer.say("help.title"))
+    expect(dialog).to_contain_text(explorer.say("keys.rewrite"))
+    place = str(explorer.strip.locator("[aria-selected=true]").get_attribute("data-at"))
+    for key in ("Tab", "Tab", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(explorer.strip.locator("[aria-selected=true]")).to_have_attribute("data-at", place)
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert focused(page) == "model-title"
+    page.get_by_role("button", name=explorer.say("toolbar.help")).click()
+    explorer.button("help.close").click()
+    expect(dialog).to_have_count(0)
+    assert focused(page) == "help"
+
+
+def test_the_strip_is_filtered(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    count = english.passes.count()
+    choose = english.page.get_by_role("combobox", name=english.say("strip.filter"))
+    choose.select_option("changed")
+    changed = english.passes.count()
+    assert 5 < changed < count
+    expect(english.page.get_by_text(english.say("strip.hidden", n=count - changed))).to_be_visible()
+    find = english.page.get_by_role("textbox", name=english.say("strip.find"))
+    find.fill("lower")
+    expect(english.passes).to_have_count(2)  # and the one that is open
+    expect(english.named("lower-loops")).to_have_count(1)
+    find.fill("")
+    choose.select_option("all")
+    expect(english.passes).to_have_count(count)
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+
+def mebibytes(explorer: Explorer, count: int) -> str:
+    text = f"{count / 2**20:.4g}"
+    return f"{text.replace('.', ',') if explorer.language == 'vi' else text} MiB"
+
+
+def test_a_size_is_bound_without_a_compile(
+    explorer: Explorer, server: str, traffic: Traffic
+) -> None:
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    page, say = explorer.page, explorer.say
+
+    def floors(r: int, c: int) -> None:
+        before, after = (k * r * c * 4 + 2 * c * 4 for k in (11, 3))
+        expect(explorer.total("totals.floor")).to_have_text(
+            say("totals.pair", before=mebibytes(explorer, before), after=mebibytes(explorer, after))
+        )
+
+    floors(2048, 2048)
+    start = len(traffic.asked)
+    slider = page.get_by_role("slider", name=say("sizes.slider", name="r"))
+    slider.focus()
+    for key, size in (("ArrowLeft", 1024), ("ArrowDown", 512), ("ArrowUp", 1024), ("End", 4096)):
+        page.keyboard.press(key)
+        expect(explorer.size("r")).to_have_value(str(size))
+        floors(size, 2048)
+    expect(explorer.live).to_contain_text("r = 4096, c = 2048")
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    dragged = int(explorer.size("r").input_value())
+    assert 16 < dragged < 256, "the middle of a logarithmic scale"
+    explorer.size("r").fill("777")
+    floors(777, 2048)
+    explorer.size("r").fill("many")
+    expect(explorer.size("r")).to_have_attribute("aria-invalid", "true")
+    floors(777, 2048)
+    explorer.size("c").focus()
+    expect(explorer.size("r")).to_have_value("777")
+    explorer.wait_for("bind", "r=777")
+    assert not traffic.since(start), "no request, no message"
+
+
+def test_a_pin_compiles_for_that_size(english: Explorer, server: str) -> None:
+    english.open(server, "model=five_op_chain&bind=r%3D512")
+    english.compiled()
+    english.button("sizes.pin", name="r").click()
+    english.wait_for("pin", "r=512")
+    expect(english.named("bind-dims")).to_contain_text(english.say("state.changed"))
+    pin = english.button("sizes.pin", name="r")
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    expect(english.size("r")).to_be_disabled()
+    after = mebibytes(english, 3 * 512 * 2048 * 4 + 2 * 2048 * 4)
+    expect(english.total("totals.floor")).to_contain_text(after)
+    pin.click()
+    english.wait_for("pin", "")
+    expect(english.size("r")).to_have_value("512")
+
+
+# ---- the pipeline --------------------------------------------------------------------------------
+
+
+def test_passes_are_switched_off_moved_and_repeated(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("softmax_spelled_out")
+    page, count = english.page, len(DEFAULT)
+    expect(english.passes).to_have_count(count)
+
+    english.named("cse").first.click()
+    english.button("passes.off").focus()
+    page.keyboard.press("Enter")
+    english.wait_for("passes", "default,-cse")
+    page.keyboard.press("Home")
+    expect(english.here).to_contain_text("import")
+    expect(english.passes).to_have_count(count - 2)
+    english.button("passes.on.name", name="cse").click()
+    english.wait_for("passes", "")
+    expect(english.passes).to_have_count(count)
+
+    english.named("fuse").click()
+    english.button("passes.off").click()
+    english.wait_for("passes", "default,fuse{by=origin}")
+    expect(english.total("totals.launches")).not_to_contain_text("→ 1")
+    english.button("passes.on").click()
+    english.wait_for("passes", "")
+    expect(english.total("totals.launches")).to_contain_text("→ 1")
+
+    english.named("decompose").click()
+    expect(page.get_by_text(english.say("passes.locked"))).to_be_visible()
+    expect(english.button("passes.off")).to_have_count(0)
+
+    english.named("order-steps").click()
+    english.button("passes.down").click()
+    names = [p.name for p in DEFAULT]
+    at = names.index("order-steps")
+    names[at : at + 2] = reversed(names[at : at + 2])
+    english.wait_for("passes", ",".join(names))
+    expect(english.here).to_contain_text("order-steps")
+    expect(english.here).to_have_attribute("data-at", str(at + 1))
+    english.button("passes.repeat").click()
+    expect(english.named("order-steps")).to_have_count(2)
+    english.button("passes.one").click()
+    expect(english.named("order-steps")).to_have_count(1)
+    english.button("passes.usual").click()
+    english.wait_for("passes", "")
+
+
+def test_a_pass_that_needs_another_before_it_is_refused_in_words(
+    explorer: Explorer, server: str
+) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    explorer.named("collapse-axes").click()
+    explorer.button("passes.up").click()
+    told = explorer.say("pipeline.before", name="collapse-axes", needed="lower-loops")
+    expect(explorer.problem).to_contain_text(told)
+    expect(explorer.problem).to_contain_text(
+        explorer.say("pipeline.before.remedy", name="collapse-axes", needed="lower-loops")
+    )
+    expect(explorer.passes).to_have_count(len(DEFAULT))
+    expect(explorer.here).to_contain_text("collapse-axes")
+    assert explorer.key("passes") == "", "what is shown stays"
+    explorer.button("problem.close").click()
+    expect(explorer.problem).to_have_count(0)
+
+
+def test_a_compile_that_fails_shows_how_far_it_got(explorer: Explorer, server: str) -> None:
+    explorer.open(server, f"model=mlp&passes={FORCED}")
+    expect(explorer.problem).to_contain_text("nowhere", timeout=COMPILE_MS)
+    expect(explorer.passes).to_have_count(4)
+    expect(explorer.here).to_contain_text("partition-fallback")
+    expect(explorer.here).to_contain_text(explorer.say("state.failed"))
+    explorer.page.keyboard.press("ArrowUp")
+    expect(explorer.here).to_contain_text("infer-shapes")
+    explorer.button("passes.usual").click()
+    explorer.compiled()
+    expect(explorer.problem).to_have_count(0)
+
+
+def options(explorer: Explorer) -> Locator:
+    """Open the panel of options."""
+    button = explorer.page.get_by_role(
+        "button", name=re.compile(f"^{explorer.say('options.title')}")
+    )
+    button.click()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    return explorer.page.get_by_role("form", name=explorer.say("options.title"))
+
+
+def test_options_are_set_in_a_panel(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    page, say = explorer.page, explorer.say
+    panel = options(explorer)
+    target = panel.get_by_label(say("options.target"))
+    expect(target.get_by_role("option")).to_have_count(3)
+    cuda = target.get_by_role("option", name=say("options.target.cuda"))
+    if cuda.is_disabled():
+        expect(panel).to_contain_text(say("options.target.missing", name="cuda"))
+    page.keyboard.press("Escape")
+    assert focused(page) == "options"
+    panel = options(explorer)
+    panel.get_by_label(say("options.numerics")).select_option("strict")
+    panel.get_by_label(say("options.pipeline")).fill("default,-nonsense")
+    explorer.button("options.compile").click()
+    expect(explorer.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
+    expect(explorer.passes).to_have_count(len(DEFAULT))
+    panel = options(explorer)
+    expect(panel.get_by_label(say("options.pipeline"))).to_have_value("default,-nonsense")
+    panel.get_by_label(say("options.pipeline")).fill("default,-dce")
+    explorer.button("options.compile").click()
+    explorer.wait_for("passes", "default,-dce")
+    explorer.wait_for("numerics", "strict")
+    expect(explorer.named("dce")).to_have_count(0)
+
+
+def test_ptx_is_there_to_read_without_a_gpu(english: Explorer, server: str) -> None:
+    english.open(server, "model=softmax_spelled_out&target=cuda:ptx")
+    english.compiled()
+    expect(english.named("map-gpu")).to_have_count(1)
+    expect(english.named("stream-stores")).to_have_count(0)
+
+
+def test_another_compile_stands_in_the_left_pane(english: Explorer, server: str) -> None:
+    english.open(server)
+    english.choose("five_op_chain")
+    left = english.page.get_by_role("combobox", name=english.say("left.title"))
+    left.select_option("op_by_op")
+    expect(english.page.get_by_role("heading", name="Left compile")).to_be_visible(
+        timeout=COMPILE_MS
+    )
+    left.select_option("other")
+    english.page.get_by_role("textbox", name=english.say("left.pipeline")).fill("default,-nonsense")
+    english.button("left.compile").click()
+    expect(english.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
+    expect(english.passes).to_have_count(len(DEFAULT))
+    left.select_option("")
+    expect(english.page.get_by_role("heading", name="Left compile")).to_have_count(0)
+
+
+# ---- files ---------------------------------------------------------------------------------------
 
 
 def test_a_broken_file_gives_the_problem_and_the_way_out(
@@ -160,144 +549,59 @@ def test_a_broken_file_gives_the_problem_and_the_way_out(
     whole = sample("mlp").path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     explorer.upload(path)
-    expect(explorer.page.get_by_role("radio", name=path.name)).to_be_checked()
-    explorer.button("compile.start").click()
     expect(explorer.problem).to_be_visible(timeout=COMPILE_MS)
     expect(explorer.problem).to_contain_text(path.name)
     expect(explorer.problem).to_contain_text(explorer.say("model.truncated.remedy"))
-    expect(explorer.button("compile.start")).to_be_enabled()
-
+    explorer.button("toolbar.models").click()
     explorer.upload(sample("softmax_spelled_out").path)
+    explorer.compiled()
     expect(explorer.problem).to_have_count(0)
-    explorer.compile()
-    expect(explorer.tab("tab.kernels")).to_contain_text("def ")
+    expect(explorer.title).to_have_text("softmax_spelled_out.onnx")
 
 
-def test_a_file_of_another_kind_is_refused_at_once(
-    explorer: Explorer, server: str, tmp_path: Path
+def test_what_is_no_model_is_refused_at_once(
+    explorer: Explorer, server: str, tmp_path: Path, traffic: Traffic
 ) -> None:
     explorer.open(server)
-    path = tmp_path / "weights.pt"
-    path.write_bytes(b"PK")
-    explorer.upload(path)
-    expect(explorer.problem).to_contain_text(explorer.say("upload.kind", name=path.name))
-    expect(explorer.problem).to_contain_text(explorer.say("upload.kind.remedy"))
+    start = len(traffic.asked)
+    for name, content, message in (("weights.pt", b"PK", "kind"), ("leer.onnx", b"", "empty")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        explorer.upload(path)
+        expect(explorer.problem).to_contain_text(explorer.say(f"upload.{message}", name=name))
+        expect(explorer.problem).to_contain_text(explorer.say(f"upload.{message}.remedy"))
+    assert "/upload" not in traffic.since(start)
 
 
-def test_a_wrong_pipeline_is_answered_and_the_page_goes_on(explorer: Explorer, server: str) -> None:
-    explorer.open(server)
-    explorer.choose("mlp")
-    explorer.page.get_by_text(explorer.say("options.title")).click()
-    field = explorer.page.get_by_label(explorer.say("options.pipeline"))
-    expect(field).to_have_value("default")
-    field.fill("default,-nonsense")
-    explorer.button("compile.start").click()
-    expect(explorer.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
-    expect(explorer.problem).to_contain_text(explorer.say("problem.remedy"))
-    explorer.page.get_by_label(explorer.say("options.pipeline")).fill("default,-fuse")
-    explorer.compile()
-    fuse = explorer.passes.filter(has_text=re.compile(r"\d fuse\b"))
-    fuse.click()
-    heading = explorer.page.get_by_role("heading", name="fuse{by=origin}")
-    expect(heading).to_be_visible()
-
-
-def test_the_diamond_is_refused_by_rule_two(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("diamond")
-    english.compile()
-    refused = english.tab("tab.decisions").get_by_role("row").filter(has_text="R2")
-    expect(refused.first).to_contain_text("refused")
-    breaks = english.tab("tab.breaks").get_by_role("table")
-    expect(breaks.get_by_role("row")).to_have_count(2)
-
-
-def test_an_address_opens_what_it_names(english: Explorer, server: str) -> None:
-    english.open(server, "model=softmax_spelled_out&at=9&tab=decisions&passes=default,-cse&kept=1")
-    expect(english.passes.nth(9)).to_have_attribute("aria-selected", "true", timeout=COMPILE_MS)
-    expect(english.passes.filter(has_text=re.compile(r"\d cse\b"))).to_have_count(0)
-    expect(english.page.get_by_role("tab", name="Fusion decisions")).to_have_attribute(
-        "aria-selected", "true"
+def drag(page: Page, path: Path, events: tuple[str, ...]) -> None:
+    """A file over the page, as the system's file manager drags it."""
+    data = page.evaluate_handle(
+        """([bytes, name]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([new Uint8Array(bytes)], name));
+            return data;
+        }""",
+        [list(path.read_bytes()), path.name],
     )
-    english.passes.nth(9).click()
-    english.page.keyboard.press("ArrowDown")
-    english.page.wait_for_url(re.compile(r"at=10.*"))
-    for kept in ("kept=1", "lang=en", "model=softmax_spelled_out", "tab=decisions"):
-        assert kept in english.page.url
+    for event in events:
+        page.dispatch_event("body", event, {"dataTransfer": data})
 
 
-def test_the_language_changes_under_the_result(english: Explorer, server: str) -> None:
+def test_a_file_is_dropped_anywhere(english: Explorer, server: str) -> None:
     english.open(server)
-    english.choose("softmax_spelled_out")
-    english.compile()
-    english.passes.nth(9).click()
-    page = english.page
-    page.get_by_role("button", name="Tiếng Việt").click()
-    expect(page.locator("html")).to_have_attribute("lang", "vi")
-    vietnamese = Explorer(page, "vi")
-    expect(vietnamese.passes.nth(9)).to_have_attribute("aria-selected", "true")
-    expect(page).to_have_title(vietnamese.say("page.title"))
-    page.wait_for_url(re.compile(r"^(?!.*lang=).*$"))
-
-
-def test_n_and_p_jump_between_passes_that_changed_something(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    english.compile()
-    english.passes.first.click()
-    texts = [english.passes.nth(k).inner_text() for k in range(english.passes.count())]
-    changed = [k for k, text in enumerate(texts) if "changed" in text]
-    assert changed[0] == 0 and len(changed) > 5
-    for k in changed[1:]:
-        english.page.keyboard.press("n")
-        expect(english.passes.nth(k)).to_have_attribute("aria-selected", "true")
-    english.page.keyboard.press("p")
-    expect(english.passes.nth(changed[-2])).to_have_attribute("aria-selected", "true")
-    english.page.keyboard.press("r")
-    english.page.keyboard.press("c")
-    expect(english.page.get_by_role("dialog")).to_have_count(0)
-
-
-def test_a_compile_by_keyboard_leads_to_its_result(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    english.button("compile.start").focus()
-    english.page.keyboard.press("Enter")
-    title = english.page.get_by_role("heading", name=english.say("result.title"))
-    expect(title).to_be_focused(timeout=COMPILE_MS)
-    expect(title).to_be_in_viewport()
-    english.page.keyboard.press("ArrowDown")
-    expect(english.passes.nth(1)).to_have_attribute("aria-selected", "true")
-    expect(english.passes.nth(1)).to_be_in_viewport()
-    english.page.keyboard.press("Tab")
-    expect(english.passes.nth(1)).to_be_focused()
-
-
-def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:
-    english.open(server, "model=nosuch")
-    expect(english.problem).to_contain_text(english.say("request.model.remedy"))
-
-
-def test_a_running_measurement_can_be_cancelled(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("five_op_chain")
-    english.compile()
-    panel = english.tab("tab.measure")
-    panel.get_by_role("button", name="Measure").click()
-    panel.get_by_role("button", name="Cancel").click()
-    expect(english.problem).to_contain_text(english.say("job.cancelled"))
-    expect(panel.get_by_role("button", name="Measure")).to_be_enabled()
-
-
-def test_a_size_out_of_range_is_named_before_anything_runs(explorer: Explorer, server: str) -> None:
-    explorer.open(server)
-    explorer.choose("softmax_spelled_out")
-    explorer.compile()
-    panel = explorer.tab("tab.measure")
-    panel.get_by_label(explorer.say("measure.size", name="rows")).fill("1.5")
-    panel.get_by_role("button", name=explorer.say("measure.start")).click()
-    expect(explorer.problem).to_contain_text("rows = 1.5")
-    expect(explorer.problem).to_contain_text(explorer.say("request.size.range.remedy"))
+    page, path = english.page, sample("softmax_spelled_out").path
+    sheet = page.get_by_text(english.say("upload.drop"))
+    drag(page, path, ("dragenter", "dragover"))
+    expect(sheet).to_be_visible()
+    drag(page, path, ("dragleave",))
+    expect(sheet).to_be_hidden()
+    drag(page, path, ("dragenter", "drop"))
+    expect(sheet).to_be_hidden()
+    english.compiled()
+    page.wait_for_url(re.compile("model=sha256"))
+    drag(page, sample("diamond").path, ("dragenter", "drop"))
+    expect(english.title).to_have_text("diamond.onnx")
+    english.compiled()
 
 
 def hostile_model() -> onnx.ModelProto:
@@ -315,28 +619,231 @@ def hostile_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_names_are_text_whatever_they_hold(english: Explorer, server: str, tmp_path: Path) -> None:
-    english.open(server)
-    page = english.page
-    path = tmp_path / "<img src=x onerror=alert(1)>.onnx"
+def test_names_are_text_whatever_they_hold(explorer: Explorer, server: str, tmp_path: Path) -> None:
+    explorer.open(server)
+    page = explorer.page
+    path = tmp_path / "<img src=x onerror=alert(1)> $x$ :red[x].onnx"
     onnx.save(hostile_model(), path)
-    english.upload(path)
-    english.compile()
-    english.passes.first.click()
-    for k in range(english.passes.count()):
-        expect(english.passes.nth(k)).to_have_attribute("aria-selected", "true")
-        expect(english.part("pane.after.text")).to_contain_text("module @")
+    explorer.upload(path)
+    explorer.compiled()
+    expect(explorer.title).to_have_text(path.name)
+    page.keyboard.press("Home")
+    for _ in range(explorer.passes.count()):
+        page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowDown")
-    expect(english.part("pane.after.text")).to_contain_text("<img src=")
-    for tab in ("kernels", "decisions", "breaks", "measure"):
-        expect(english.tab(f"tab.{tab}")).to_be_visible()
-    assert page.locator(".explorer img, .explorer script, .explorer b").count() == 0
-    expect(page).to_have_title(english.say("page.title"))
+    page.get_by_role("tab", name=explorer.say("tab.text")).click()
+    expect(page.get_by_role("tabpanel").first).to_contain_text("<img src=")
+    explorer.button("toolbar.models").click()
+    broken = tmp_path / "![x](outside.invalid) <b>.onnx"
+    broken.write_bytes(b"no model")
+    explorer.upload(broken)
+    expect(explorer.problem).to_contain_text(broken.name, timeout=COMPILE_MS)
+    assert page.locator(".app img, .app script, .app b").count() == 0
+    expect(page).to_have_title(explorer.say("page.title"))
 
 
-def test_dark_and_light_follow_the_readers_choice(english: Explorer, server: str) -> None:
+# ---- addresses -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh(browser: Browser, watch: Watch) -> Iterator[Page]:
+    """A page of another browser profile."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, locale="vi-VN")
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("console", watch.console)
+    page.on("pageerror", watch.error)
+    page.on("request", watch.request)
+    yield page
+    context.close()
+
+
+def test_an_address_shows_the_same_in_a_fresh_browser(
+    explorer: Explorer, fresh: Page, server: str
+) -> None:
+    explorer.open(server, "kept=1")
+    explorer.choose("layernorm_residual")
+    page = explorer.page
+    explorer.named("dedup-params").click()
+    explorer.button("passes.off").click()
+    explorer.wait_for("passes", "default,-dedup-params")
+    expect(explorer.named("dedup-params")).to_have_count(0)
+    explorer.size("batch").fill("3")
+    explorer.named("decompose").click()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("tab", name=explorer.say("tab.text")).click()
+    line = page.get_by_role("tabpanel").get_by_role("option").filter(has_text="%").last
+    line.click()
+    at = explorer.here.get_attribute("data-at")
+    explorer.wait_for("at", f"{at}.1")
+    explorer.wait_for("tab", "text")
+    explorer.wait_for("bind", "batch=3")
+    page.wait_for_url(re.compile("sel="))
+    inspector = page.get_by_role("complementary", name=explorer.say("inspector.title"))
+    chosen = inspector.inner_text()
+    said = explorer.live.inner_text()
+
+    other = Explorer(fresh, explorer.language)
+    fresh.goto(page.url)
+    other.compiled()
+    expect(other.here).to_have_attribute("data-at", str(at))
+    expect(other.live).to_have_text(said)
+    expect(other.named("dedup-params")).to_have_count(0)
+    expect(other.size("batch")).to_have_value("3")
+    expect(fresh.get_by_role("tab", selected=True).first).to_have_text(explorer.say("tab.text"))
+    there = fresh.get_by_role("complementary", name=explorer.say("inspector.title"))
+    expect(there).to_contain_text(chosen.splitlines()[2])
+    for key in ("model", "passes", "at", "sel", "tab", "bind", "lang", "kept"):
+        assert other.key(key) == explorer.key(key), key
+
+
+def test_an_address_writes_no_history(english: Explorer, server: str) -> None:
+    english.open(server)
+    before = english.page.evaluate("history.length")
+    english.choose("softmax_spelled_out")
+    english.page.keyboard.press("End")
+    english.wait_for("at", str(english.passes.count() - 1))
+    assert english.page.evaluate("history.length") == before
+
+
+def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:
+    english.open(server, "model=nosuch")
+    expect(english.problem).to_contain_text(english.say("request.model.remedy"))
+    english.choose("softmax_spelled_out")
+    expect(english.problem).to_have_count(0)
+
+
+def test_an_upload_that_is_gone_is_asked_for_again(
+    english: Explorer, server: str, tmp_path: Path
+) -> None:
+    model = onnx.load(sample("softmax_spelled_out").path)
+    model.doc_string = f"brought again, {english.language}"
+    path = tmp_path / "again.onnx"
+    onnx.save(model, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    english.open(server, f"model=sha256:{digest}&at=9&tab=text")
+    expect(english.page.get_by_role("heading", name=english.say("gone.title"))).to_be_visible()
+    english.upload(sample("diamond").path)
+    expect(english.problem).to_contain_text(english.say("upload.other", name="diamond.onnx"))
+    english.upload(path)
+    english.compiled()
+    expect(english.title).to_have_text("again.onnx")
+    expect(english.here).to_have_attribute("data-at", "9")
+    expect(english.page.get_by_role("tab", name=english.say("tab.text"))).to_have_attribute(
+        "aria-selected", "true"
+    )
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+def test_a_compile_shows_its_graph_early_and_can_be_cancelled(
+    english: Explorer, server: str
+) -> None:
+    english.open(server, "model=resnet_tiny&numerics=strict&pin=batch%3D3")  # nobody did before
+    expect(english.passes).to_have_count(1)
+    expect(english.here).to_contain_text("import")
+    english.button("job.cancel").click()
+    expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
+    expect(english.button("job.cancel")).to_have_count(0)
+    expect(english.passes).to_have_count(1)
+    english.button("compile.again").click()
+    english.compiled()
+
+
+def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
+    browser: Browser, page: Page, server: str
+) -> None:
+    gone = browser.new_page()
+    gone.goto(f"{server}/?model=resnet_tiny&numerics=strict&pin=batch%3D7")
+    first = Explorer(gone, "vi")
+    expect(first.button("job.cancel")).to_be_visible(timeout=COMPILE_MS)
+    gone.close()
+    english = Explorer(page, "en")
+    english.open(server)
+    english.choose("five_op_chain")
+    expect(english.here).to_contain_text("fuse")
+
+
+def workers(server: str) -> list[int]:
+    """The processes of the page that compile."""
+    port = str(urlsplit(server).port)
+    parents: dict[int, int] = {}
+    commands: dict[int, list[str]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            commands[int(folder.name)] = (folder / "cmdline").read_text().split("\0")
+            parents[int(folder.name)] = int(
+                (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+        except OSError:
+            continue
+    (page,) = (pid for pid, command in commands.items() if port in command and "run" in command)
+    found = [pid for pid, parent in parents.items() if parent == page]
+    found = [pid for pid in found if any("worker" in word for word in commands[pid])]
+    assert found, "the page has a worker"
+    return found
+
+
+@pytest.mark.parametrize("how", ["dies", "hangs"])
+def test_a_compile_that_dies_or_hangs_leaves_the_page_alive(
+    english: Explorer, fresh: Page, server: str, how: str
+) -> None:
+    english.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{11 + len(how)}")
+    expect(english.button("job.cancel")).to_be_visible()
+    expect(english.passes).to_have_count(1)
+    for pid in workers(server):
+        os.kill(pid, signal.SIGKILL if how == "dies" else signal.SIGSTOP)
+    if how == "hangs":
+        english.button("job.cancel").click()
+        expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
+        for pid in workers(server):
+            os.kill(pid, signal.SIGCONT)  # the one that stood by
+    else:
+        told = english.say("job.died", how="SIGKILL")
+        expect(english.problem).to_contain_text(told)
+    other = Explorer(fresh, "vi")
+    other.open(server)
+    other.choose("five_op_chain")
+    english.button("toolbar.models").click()
+    english.choose("five_op_chain")
+    expect(english.here).to_contain_text("fuse")
+
+
+# ---- for everybody -------------------------------------------------------------------------------
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds serious or worse."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{v['id']}: {json.dumps([n['target'] for n in v['nodes']])}"
+        for v in found
+        if v["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_bars_anybody(english: Explorer, server: str, scheme: str) -> None:
     page = english.page
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        english.open(server)
-        expect(page.locator(".explorer")).to_have_attribute("data-theme", scheme)
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    english.open(server)
+    expect(page.locator(".app")).to_have_attribute("data-theme", scheme)
+    assert not serious(page)
+    english.choose("five_op_chain")
+    assert not serious(page)
+    options(english)
+    assert not serious(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=english.say("toolbar.help")).click()
+    assert not serious(page)
+    english.button("help.close").click()
+    english.named("collapse-axes").click()
+    english.button("passes.up").click()
+    expect(english.problem).to_be_visible()
+    assert not serious(page)
+    page.get_by_role("button", name=english.say("theme.dark")).click()
+    expect(page.locator(".app")).to_have_attribute(
+        "data-theme", "light" if scheme == "dark" else "dark"
+    )

@@ -30,7 +30,7 @@ def message(body: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["explorer/main.mjs", "samples.json", "translations/vi.json", "translations/en.json"]
+    "path", ["explorer/app.mjs", "samples.json", "translations/vi.json", "translations/en.json"]
 )
 def test_what_a_version_names_never_changes(server: str, path: str) -> None:
     status, headers, body = call(server, "GET", f"/ui/{version()}/{path}")
@@ -41,7 +41,7 @@ def test_what_a_version_names_never_changes(server: str, path: str) -> None:
 def test_other_versions_and_files_outside_are_not_there(server: str) -> None:
     assert call(server, "GET", f"/ui/{version()}/translations/de.json")[0] == 404
     assert call(server, "GET", f"/ui/{version()}/explorer/..%2f..%2fapp.py")[0] >= 400
-    for path in ("/ui/0000/explorer/main.mjs", "/ui/page.py"):
+    for path in ("/ui/0000/explorer/app.mjs", "/ui/page.py"):
         assert b"import" not in call(server, "GET", path)[2]
 
 
@@ -77,8 +77,8 @@ def test_an_upload_above_the_limit_is_refused(server: str) -> None:
 
 @pytest.mark.parametrize("digest", ["0" * 64, "x", "..%2f..%2fapp.py"])
 def test_unknown_digests_are_not_there(server: str, digest: str) -> None:
-    for route in ("blob", "layout"):
-        assert call(server, "GET", f"/{route}/{digest}")[0] in (400, 404)
+    for path in (f"/blob/{digest}", f"/layout/{digest}/0"):
+        assert call(server, "GET", path)[0] in (400, 404)
 
 
 def test_unknown_jobs_are_not_there(server: str) -> None:

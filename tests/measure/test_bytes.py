@@ -30,7 +30,7 @@ BOUNDED = frozenset(NAMES) - {
 }  # fmt: skip
 """Samples that may have guards, data that tell an index, or slices at literal offsets: bounds."""
 S = 64 << 20
-LARGE = {"rows": 4096, "cols": 4096}
+LARGE = {"r": 4096, "c": 4096}
 
 
 def steps(name: str, pipeline: str) -> tuple[StepBytes, ...]:
@@ -41,8 +41,8 @@ def test_the_chain_at_4096_moves_11_tensors_op_by_op_and_3_fused() -> None:
     plain, fused = steps("five_op_chain", "op-by-op"), steps("five_op_chain", "default")
     assert total_floor(plain, LARGE) == 11 * S + (32 << 10)
     assert total_floor(fused, LARGE) == 3 * S + (32 << 10)
-    assert floor_formula(plain) == "44*cols*rows+8*cols"
-    assert floor_formula(fused) == "12*cols*rows+8*cols"
+    assert floor_formula(plain) == "44*c*r+8*c"
+    assert floor_formula(fused) == "12*c*r+8*c"
     assert len(plain) == 5 and len(fused) == 1
     assert fused[0].formula == floor_formula(fused)
 
@@ -128,7 +128,7 @@ def read_twice(module: Module, buffer: str) -> Module:
 def test_a_planted_second_read_changes_touched_and_not_floor() -> None:
     trace, context = traced("five_op_chain")
     module, planted = trace.final, read_twice(trace.final, "X")
-    sizes = {"rows": 6, "cols": 7}
+    sizes = {"r": 6, "c": 7}
     extra = 4 * 6 * 7
     before, after = step_bytes(module), step_bytes(planted)
     assert floor_formula(after) == floor_formula(before)
@@ -145,8 +145,8 @@ def test_a_step_whose_size_only_data_tells_has_no_number_before_it() -> None:
     unknown = replace(step, floor=None, touched=None)
     assert unknown.formula == "?" and unknown.floor_at(LARGE) is None
     assert total_floor((step, unknown), LARGE) is None
-    assert floor_formula((step, unknown)) == "12*cols*rows+8*cols + ?"
-    assert step.floor_at({"rows": 4}) is None
+    assert floor_formula((step, unknown)) == "12*c*r+8*c + ?"
+    assert step.floor_at({"r": 4}) is None
 
 
 def test_kernels_that_differ_in_names_alone_count_once() -> None:

@@ -71,7 +71,7 @@ def lines(nbytes: int) -> int:
     return -(-nbytes // CACHE_LINE) * CACHE_LINE
 
 
-SIZES = {"rows": 30, "cols": 50}
+SIZES = {"r": 30, "c": 50}
 
 
 def test_in_a_large_cache_every_line_is_read_once_and_every_written_one_goes_back() -> None:
@@ -88,7 +88,7 @@ def test_in_a_large_cache_every_line_is_read_once_and_every_written_one_goes_bac
 def test_in_a_small_cache_the_chain_moves_what_its_streams_hold() -> None:
     """Far smaller than a tensor: op by op moves its floor plus a read of every line written."""
     full, row = lines(4 * 300 * 80), lines(4 * 80)
-    sizes = {"rows": 300, "cols": 80}
+    sizes = {"r": 300, "c": 80}
     ran = counted("five_op_chain", "op-by-op", sizes, Cache(4096, 16))
     assert ran.simulated == 11 * full + 2 * row + 5 * full
     fused = counted("five_op_chain", "default", sizes, Cache(4096, 16))

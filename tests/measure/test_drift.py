@@ -112,12 +112,12 @@ def test_a_pass_that_breaks_a_value_is_found_with_the_value_and_its_origin() -> 
 
 def test_sizes_are_small_differ_and_keep_bounds_and_guards() -> None:
     module = traced("five_op_chain")[0].final
-    assert small_sizes(module) == {"rows": 3, "cols": 5}
-    bounded = replace(module, dims=(Symbol("rows", 8, 64, 8), Symbol("cols", 0, 2)))
-    assert small_sizes(bounded) == {"rows": 8, "cols": 2}
-    equal = Guard(dim("rows"), "==", dim("cols"), (0,), "guard.broadcast")
-    assert small_sizes(replace(module, guards=(equal,))) == {"rows": 3, "cols": 3}
-    never = Guard(dim("rows"), "==", dim("rows") + 1, (0,), "guard.broadcast")
+    assert small_sizes(module) == {"r": 3, "c": 5}
+    bounded = replace(module, dims=(Symbol("r", 8, 64, 8), Symbol("c", 0, 2)))
+    assert small_sizes(bounded) == {"r": 8, "c": 2}
+    equal = Guard(dim("r"), "==", dim("c"), (0,), "guard.broadcast")
+    assert small_sizes(replace(module, guards=(equal,))) == {"r": 3, "c": 3}
+    never = Guard(dim("r"), "==", dim("r") + 1, (0,), "guard.broadcast")
     assert small_sizes(replace(module, guards=(never,))) is None
     assert small_sizes(EMPTY) == {}
 
@@ -125,6 +125,6 @@ def test_sizes_are_small_differ_and_keep_bounds_and_guards() -> None:
 def test_large_kernels_are_not_interpreted() -> None:
     module = traced("five_op_chain")[0].final
     graph: Module = traced("five_op_chain")[0].module_after("collapse-axes")
-    large = {"rows": 1000, "cols": 1000}
+    large = {"r": 1000, "c": 1000}
     for each in (module, graph):
-        assert interpreted(each, large) > LIMIT > interpreted(each, {"rows": 3, "cols": 5}) > 0
+        assert interpreted(each, large) > LIMIT > interpreted(each, {"r": 3, "c": 5}) > 0

@@ -20,7 +20,7 @@ from sample_models import sample
 from tests.runtime.fake_gpu import FakeLibrary, fake_device, parts_of
 
 CHAIN = sample("five_op_chain").path
-SIZES = {"rows": 6, "cols": 20}
+SIZES = {"r": 6, "c": 20}
 
 
 @dataclass

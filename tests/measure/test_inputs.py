@@ -32,44 +32,44 @@ def test_a_sample_has_the_sizes_of_the_catalogue() -> None:
 
 def test_what_is_asked_for_comes_first() -> None:
     module = traced("five_op_chain")[0].final
-    found = sizes_of(module, {}, CHAIN, {"rows": 7})
-    assert found == {"rows": 7, "cols": sample("five_op_chain").sizes["cols"]}
-    assert default_sizes(built("five_op_chain"), CHAIN, {"rows": 7}) == found
+    found = sizes_of(module, {}, CHAIN, {"r": 7})
+    assert found == {"r": 7, "c": sample("five_op_chain").sizes["c"]}
+    assert default_sizes(built("five_op_chain"), CHAIN, {"r": 7}) == found
 
 
 def test_another_model_gets_four(tmp_path: Path) -> None:
     module = traced("five_op_chain")[0].final
-    assert sizes_of(module, {}, None, {}) == {"rows": 4, "cols": 4}
+    assert sizes_of(module, {}, None, {}) == {"r": 4, "c": 4}
     copy = tmp_path / "five_op_chain.onnx"
     shutil.copy(CHAIN, copy)
-    assert sizes_of(module, {}, copy, {}) == {"rows": 4, "cols": 4}
+    assert sizes_of(module, {}, copy, {}) == {"r": 4, "c": 4}
     for text in ("no JSON", "{}", "[1]", json.dumps([{"file": copy.name, "sizes": [1]}])):
         (tmp_path / "samples.json").write_text(text)
         assert sample_sizes(copy) == {}
 
 
 def test_a_pin_is_kept() -> None:
-    trace, context = trace_model(CHAIN, pin={"rows": 9}, until="decompose")
-    assert sizes_of(trace.final, context.pin, CHAIN, {"cols": 5}) == {"rows": 9, "cols": 5}
-    assert sizes_of(trace.final, context.pin, CHAIN, {"rows": 9, "cols": 5})["rows"] == 9
-    with pytest.raises(InputsError, match="rows is pinned to 9, so it cannot be 8"):
-        sizes_of(trace.final, context.pin, CHAIN, {"rows": 8})
+    trace, context = trace_model(CHAIN, pin={"r": 9}, until="decompose")
+    assert sizes_of(trace.final, context.pin, CHAIN, {"c": 5}) == {"r": 9, "c": 5}
+    assert sizes_of(trace.final, context.pin, CHAIN, {"r": 9, "c": 5})["r"] == 9
+    with pytest.raises(InputsError, match="r is pinned to 9, so it cannot be 8"):
+        sizes_of(trace.final, context.pin, CHAIN, {"r": 8})
 
 
 def test_an_unknown_name_and_a_size_out_of_bounds_are_errors() -> None:
     module = traced("five_op_chain")[0].final
-    with pytest.raises(InputsError, match="no dimension called 'batch'; it has: rows, cols"):
+    with pytest.raises(InputsError, match="no dimension called 'batch'; it has: r, c"):
         sizes_of(module, {}, CHAIN, {"batch": 3})
-    dims = (Symbol("rows", 2, 8, 2), Symbol("cols"))
+    dims = (Symbol("r", 2, 8, 2), Symbol("c"))
     bounded = replace(module, dims=dims)
-    with pytest.raises(InputsError, match="rows = 3 is out of its range: 2 to 8, a multiple of 2"):
-        sizes_of(bounded, {}, None, {"rows": 3})
-    assert sizes_of(bounded, {}, CHAIN, {})["rows"] == 4  # the sample's 2048 is out of bounds
+    with pytest.raises(InputsError, match="r = 3 is out of its range: 2 to 8, a multiple of 2"):
+        sizes_of(bounded, {}, None, {"r": 3})
+    assert sizes_of(bounded, {}, CHAIN, {})["r"] == 4  # the sample's 2048 is out of bounds
 
 
 def test_made_inputs_have_the_sizes_and_repeat() -> None:
     model = built("five_op_chain")
-    sizes = {"rows": 3, "cols": 5}
+    sizes = {"r": 3, "c": 5}
     first, second = made_inputs(model, sizes, 1), made_inputs(model, sizes, 1)
     assert {n: a.shape for n, a in first.items()} == {
         "X": (3, 5), "R": (3, 5), "b": (5,), "s": (5,),

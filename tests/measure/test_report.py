@@ -19,7 +19,7 @@ from sample_models import sample
 from tests.measure.models import FORCED, built, traced
 
 CHAIN = sample("five_op_chain").path
-SIZES = {"rows": 12, "cols": 20}
+SIZES = {"r": 12, "c": 20}
 BOTH = {"op_by_op", "fused"}
 
 
@@ -33,7 +33,7 @@ def test_a_report_fulfils_the_schema(chain: Report) -> None:
     assert found["schema"] == 1 and found["model"] == "five_op_chain"
     assert found["launches"] == {"op_by_op": 5, "fused": 1}
     assert found["kernels"] == {"op_by_op": 5, "fused": 1}
-    assert found["floor_formula"]["fused"] == "12*cols*rows+8*cols"
+    assert found["floor_formula"]["fused"] == "12*c*r+8*c"
     n, row = 4 * 12 * 20, 4 * 20
     assert found["bytes"]["op_by_op"]["floor"] == 11 * n + 2 * row
     assert found["bytes"]["fused"]["floor"] == 3 * n + 2 * row
@@ -69,7 +69,7 @@ def test_a_report_fulfils_the_schema(chain: Report) -> None:
 
 def test_a_report_prints_with_its_conditions(chain: Report) -> None:
     text = print_report(chain)
-    for part in ("rows=12, cols=20", "floor, fused: 12*cols*rows+8*cols", "op by op", "simulated",
+    for part in ("r=12, c=20", "floor, fused: 12*c*r+8*c", "op by op", "simulated",
                  "conditions", "threads", "n0 n1 n2 n3 n4", "copies of this run"):  # fmt: skip
         assert part in text
     assert all(line == line.rstrip() for line in text.splitlines())

@@ -49,7 +49,7 @@ def inputs_of(found: Engine, sizes: Mapping[str, int], seed: int = 0) -> dict[st
 
 
 SIZES = {
-    "five_op_chain": {"rows": 5, "cols": 12},
+    "five_op_chain": {"r": 5, "c": 12},
     "softmax_spelled_out": {"rows": 3, "cols": 37},
     "layernorm_residual": {"batch": 2, "seq": 3},
     "mlp": {"batch": 2},
@@ -88,8 +88,8 @@ def test_a_grid_follows_the_sizes() -> None:
     parts, library = made("five_op_chain")
     gpu = CudaEngine(parts, fake_device(library))
     library.launches.clear()
-    gpu.run(inputs_of(gpu, {"rows": 5, "cols": 12}))
-    gpu.run(inputs_of(gpu, {"rows": 8, "cols": 2100}))
+    gpu.run(inputs_of(gpu, {"r": 5, "c": 12}))
+    gpu.run(inputs_of(gpu, {"r": 8, "c": 2100}))
     grids_seen = [grid for _, grid, _ in library.launches]
     assert grids_seen == [(1, 3), (3, 4)], "blocks of 1024 columns, of 2 rows"
     assert [threads for _, _, threads in library.launches] == [256, 256]
@@ -99,7 +99,7 @@ def test_no_rows_launch_nothing() -> None:
     parts, library = made("five_op_chain")
     gpu = CudaEngine(parts, fake_device(library))
     library.launches.clear()
-    found = gpu.run(inputs_of(gpu, {"rows": 0, "cols": 8}))
+    found = gpu.run(inputs_of(gpu, {"r": 0, "c": 8}))
     assert found["Y"].shape == (0, 8) and not library.launches
 
 
@@ -183,7 +183,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     names = {p.relative_to(tmp_path / "engine").parts[0] for p in tmp_path.rglob("*.*")}
     assert {"cubin", "ptx", "manifest.json"} <= names and "native" not in names
     loaded = CudaEngine.load_gpu(tmp_path / "engine", fake_device(library))
-    inputs = inputs_of(loaded, {"rows": 3, "cols": 8})
+    inputs = inputs_of(loaded, {"r": 3, "c": 8})
     wanted = on_cpu("five_op_chain").run(inputs)["Y"]
     np.testing.assert_allclose(loaded.run(inputs)["Y"], wanted, rtol=1e-5, atol=1e-6)
 

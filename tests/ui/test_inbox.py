@@ -92,6 +92,28 @@ def test_a_measurement_carries_its_sizes() -> None:
     assert isinstance(options, dict) and options["sizes"] == {"batch": 16}
 
 
+def test_targets_are_asked_of_the_worker_without_a_model() -> None:
+    assert read({"kind": "targets", "model": "../x"}) == {"command": "targets"}
+
+
+@pytest.mark.parametrize("flag", ["op_by_op", "drift"])
+def test_a_flag_is_set_by_true_alone(flag: str) -> None:
+    for value, wanted in ((True, True), ("yes", None), (1, None), (False, None)):
+        request = read({"kind": "compile", "model": "mlp", flag: value})
+        assert not isinstance(request, Refused)
+        options = request["options"]
+        assert isinstance(options, dict) and options.get(flag) is wanted
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda", "cuda:ptx", "tpu", 3])
+def test_a_target_that_is_unknown_counts_as_the_first(target: object) -> None:
+    request = read({"kind": "compile", "model": "mlp", "target": target})
+    assert not isinstance(request, Refused)
+    options = request["options"]
+    assert isinstance(options, dict)
+    assert options["target"] == (target if target in ("cuda", "cuda:ptx") else "cpu")
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -108,18 +130,27 @@ def test_what_cannot_be_done_is_refused(asked: dict[object, object], message: st
     assert isinstance(refused, Refused) and refused.message == message
 
 
-def test_an_address_gives_a_view_and_what_is_wrong_in_it_counts_for_nothing() -> None:
+NOTHING = {
+    "page": "", "model": "", "gone": False, "target": "", "numerics": "", "passes": "", "pin": "",
+    "bind": "", "at": "", "sel": "", "tab": "", "lesson": "", "term": "", "lang": "",
+}  # fmt: skip
+
+
+def test_an_address_gives_a_view() -> None:
     digest = hashlib.sha256(b"x").hexdigest()
-    view = read_view({
-        "model": f"sha256:{digest}", "passes": "default,-cse", "pin": "batch=2", "at": "7",
-        "tab": "measure", "numerics": "strict", "bind": "batch=4", "unknown": "kept elsewhere",
-    })  # fmt: skip
-    assert view == {
-        "model": f"sha256:{digest}", "numerics": "strict", "pipeline": "default,-cse",
-        "pin": "batch=2", "at": 7, "tab": "measure", "bind": "batch=4",
+    address = {
+        "page": "measure", "model": f"sha256:{digest}", "target": "cuda:ptx", "numerics": "strict",
+        "passes": "default,-cse", "pin": "batch=2", "bind": "batch=4", "at": "7.12", "sel": "Y",
+        "tab": "decisions", "lesson": "gop-toan-tu", "term": "kernel", "lang": "en",
     }  # fmt: skip
-    wrong = read_view({"model": "<script>", "at": "-1", "tab": "x", "numerics": "x"})
-    assert wrong == {
-        "model": "", "numerics": "default", "pipeline": "", "pin": "", "at": 0, "tab": "kernels",
-        "bind": "",
+    assert read_view({**address, "unknown": "kept elsewhere"}) == {**address, "gone": False}
+
+
+def test_what_is_wrong_in_an_address_counts_for_nothing() -> None:
+    assert read_view({}) == NOTHING
+    wrong = {
+        "page": "admin", "model": "<script>", "target": "tpu", "numerics": "x", "at": "-1",
+        "tab": "<b>", "lesson": "../x", "term": "a b", "lang": "de",
     }  # fmt: skip
+    assert read_view(wrong) == {**NOTHING, "gone": True}
+    assert len(str(read_view({"passes": "x" * 9000})["passes"])) == 4000

@@ -1,113 +1,312 @@
-"""Placing nodes: what Graphviz is given and what comes back."""
+"""Placing nodes: one layout for all states of a stretch, by three engines."""
 
 import json
 import subprocess
 import sys
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import combinations, pairwise
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
+from tests.traces import NAMES, history_of
+from tests.ui.histories import chain, film, node, output, transformer
 from ui import layout as room
-from ui.layout import Box, Node, Snapshot, layout, shorten, spline
+from ui.grouping import overview
+from ui.layered import layered, span
+from ui.layout import NO_SUCH, layout, place, size_of, spline
+from ui.union import stretch, union_of
 
 ROOT = Path(__file__).resolve().parents[2]
+Box = Sequence[float]
+Answer = dict[str, Any]
 
 
-def node(key: str, group: str = "", label: str = "map.add") -> Node:
-    return Node(key=key, kind="map.add", label=label, shape="f32[4]", group=group)
-
-
-def chain(keys: str, groups: dict[str, str] | None = None) -> Snapshot:
-    """One node a letter, each reading the one before it."""
-    nodes = [node(k, (groups or {}).get(k, "")) for k in keys]
-    edges = [{"from": a, "to": b, "value": a} for a, b in pairwise(keys)]
-    return Snapshot(nodes=nodes, edges=edges)
-
-
-def inside(box: Box, other: Box) -> bool:
+def overlap(a: Box, b: Box) -> bool:
     return (
-        other["x"] <= box["x"]
-        and other["y"] <= box["y"]
-        and box["x"] + box["width"] <= other["x"] + other["width"] + 0.1
-        and box["y"] + box["height"] <= other["y"] + other["height"] + 0.1
+        a[0] < b[0] + b[2] - 0.2
+        and b[0] < a[0] + a[2] - 0.2
+        and a[1] < b[1] + b[3] - 0.2
+        and b[1] < a[1] + a[3] - 0.2
     )
 
 
-def test_a_chain_runs_downwards_without_overlap() -> None:
-    placed = layout(chain("abcd"))
-    boxes = {box["key"]: box for box in placed["nodes"]}
-    assert list(boxes) == list("abcd")
-    for a, b in pairwise("abcd"):
-        assert boxes[a]["y"] + boxes[a]["height"] < boxes[b]["y"]
-    assert [(e["source"], e["target"]) for e in placed["edges"]] == [
-        ("a", "b"),
-        ("b", "c"),
-        ("c", "d"),
-    ]
-    whole = Box(key="", x=0, y=0, width=placed["width"], height=placed["height"], lines=[])
-    assert all(inside(box, whole) for box in placed["nodes"])
-
-
-def test_an_edge_starts_at_its_source_and_its_tip_touches_its_target() -> None:
-    placed = layout(chain("ab"))
-    a, b = placed["nodes"]
-    points = placed["edges"][0]["points"]
-    assert points[1] == pytest.approx(a["y"] + a["height"], abs=3)
-    assert points[-1] == pytest.approx(b["y"], abs=3)
-
-
-def test_a_group_boxes_its_members_and_nobody_else() -> None:
-    placed = layout(chain("abcd", {"b": "c", "c": "c"}))
-    (group,) = placed["groups"]
-    assert group["key"] == "c"
-    assert [box["key"] for box in placed["nodes"] if inside(box, group)] == ["b", "c"]
-
-
-def test_names_are_kept_whatever_they_hold() -> None:
-    names = ['a"b', "x;y}", "<b>", "\\N", "ổ", "", "a -> b"]
-    snapshot = Snapshot(
-        nodes=[node(n, label="\\l<&>") for n in names],
-        edges=[{"from": names[0], "to": n, "value": n} for n in names[1:]],
+def inside(box: Box, x: float, y: float, margin: float = 3) -> bool:
+    return (
+        box[0] - margin <= x <= box[0] + box[2] + margin
+        and box[1] - margin <= y <= box[1] + box[3] + margin
     )
-    placed = layout(snapshot)
-    assert [box["key"] for box in placed["nodes"]] == names
-    assert {edge["target"] for edge in placed["edges"]} == set(names[1:])
 
 
-def test_two_edges_between_the_same_nodes_stay_two() -> None:
-    snapshot = chain("ab")
-    snapshot["edges"].append({"from": "a", "to": "b", "value": "second"})
-    assert [e["value"] for e in layout(snapshot)["edges"]] == ["a", "second"]
+def check(answer: Answer, keys: Iterable[str], edges: Iterable[tuple[str, str]]) -> None:
+    """Everything is placed, nothing overlaps, routes lead from box to box."""
+    boxes = answer["boxes"]
+    assert set(boxes) == set(keys)
+    for (one, a), (other, b) in combinations(boxes.items(), 2):
+        assert not overlap(a, b), (one, other)
+    for x, y, width, height in boxes.values():
+        assert x >= -0.1 and x + width <= answer["width"] + 0.2
+        assert y >= -0.1 and y + height <= answer["height"] + 0.2
+    pairs = [(a, b) for a, b, _ in answer["routes"]]
+    assert len(set(pairs)) == len(pairs) and set(pairs) == set(edges)
+    for a, b, points in answer["routes"]:
+        assert len(points) == 4 or len(points) % 6 in (2, 4)
+        assert inside(boxes[a], *points[:2]) and inside(boxes[b], *points[-2:])
 
 
-def test_a_graph_without_nodes_has_no_size() -> None:
-    assert layout(Snapshot(nodes=[], edges=[])) == {
-        "width": 0, "height": 0, "nodes": [], "groups": [], "edges": [],
+def placed(*states: Sequence[dict[str, Any]]) -> Answer:
+    return layout(film(*states), 0)
+
+
+# ---- all samples ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_state_of_a_sample_has_its_places(name: str) -> None:
+    document = history_of(name)
+    for first, last in sorted({stretch(document, p) for p in range(len(document["passes"]))}):
+        union, answer = union_of(document, first), layout(document, first)
+        check(answer, union.items, union.edges)
+        assert answer["overview"] is None
+        for key, item in union.items.items():
+            width, height = answer["boxes"][key][2:]
+            for lines in item.texts:
+                assert width >= room.CHARACTER * max(map(len, lines)) + room.PADDING
+                assert height >= room.LINE * len(lines) + room.PADDING
+        few = {n for n, s in union.states.items() if 0 < 2 * len(s.keys) < len(union.items)}
+        assert set(answer["alone"]) == few
+        checked: list[Answer] = []
+        for end, alone in answer["alone"].items():
+            if alone in checked:
+                continue
+            checked.append(alone)
+            check(alone, union.states[end].keys, union.states[end].edges)
+            assert "alone" not in alone
+        if first < last and len(union.items) < 40:
+            assert layout(document, last) == answer, "any pass of a stretch names it"
+
+
+def test_a_fused_group_stands_together() -> None:
+    document = history_of("layernorm_residual")
+    at = next(p for p, done in enumerate(document["passes"]) if done["name"] == "fuse")
+    union, boxes = union_of(document, at), layout(document, at)["boxes"]
+    assert union.fused
+    for group in set(union.fused.values()):
+        members = [boxes[k] for k, g in union.fused.items() if g == group]
+        x0, y0 = (min(b[i] for b in members) for i in (0, 1))
+        x1, y1 = (max(b[i] + b[i + 2] for b in members) for i in (0, 1))
+        hull = (x0, y0, x1 - x0, y1 - y0)
+        for key, box in boxes.items():
+            assert union.fused.get(key) == group or not overlap(box, hull), (group, key)
+
+
+def test_a_launch_leaves_the_ops_that_it_replaces_and_is_laid_out_alone() -> None:
+    document = history_of("softmax_spelled_out")
+    at = next(p for p, done in enumerate(document["passes"]) if done["name"] == "lower-loops")
+    answer = layout(document, at)
+    assert f"{at}.after" in answer["alone"] and f"{at}.before" not in answer["alone"]
+    assert len(answer["alone"][f"{at}.after"]["boxes"]) < len(answer["boxes"]) / 2
+
+
+# ---- one union -----------------------------------------------------------------------------------
+
+
+def test_what_is_removed_leaves_a_hole() -> None:
+    before = [*chain("abcd"), output("y", "d")]
+    after = [*before[:2], node("d", "map.exp", "b"), before[4]]
+    boxes = placed(before, after)["boxes"]
+    assert boxes["c"][1] > boxes["b"][1] and boxes["d"][1] > boxes["c"][1]
+
+
+def test_an_empty_state_is_not_laid_out_alone() -> None:
+    assert placed([], chain("abc"))["alone"] == {}
+    assert placed([]) == {
+        "width": 0, "height": 0, "engine": "dot", "boxes": {}, "routes": [], "groups": [],
+        "overview": None, "alone": {},
     }  # fmt: skip
 
 
-def test_a_graph_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "LARGEST", 3)
-    with pytest.raises(ValueError, match="4 nodes are more than 3"):
-        layout(chain("abcd"))
+def test_ops_that_change_places_make_a_cycle_that_is_drawn() -> None:
+    x = node("x", "input")
+    before = [x, node("a", "map.exp", "x"), node("b", "map.neg", "a")]
+    after = [x, node("b", "map.neg", "x"), node("a", "map.exp", "b")]
+    edges = {("x", "a"), ("a", "b"), ("x", "b"), ("b", "a")}
+    check(placed(before, after), "xab", edges)
 
 
-def test_long_labels_lose_their_middle() -> None:
-    text = "start" + "x" * 50 + "end"
-    assert len(shorten(text)) <= room.SHOWN
-    assert shorten(text).startswith("start") and shorten(text).endswith("end")
-    assert shorten("short") == "short"
+def test_names_are_kept_whatever_they_hold() -> None:
+    names = ['a"b', "x;y}", "<b>", "\\N", "ổ", "", "a -> b", "§0", "n0"]
+    nodes = [node(names[0], "input"), *(node(n, "\\l<&>", names[0]) for n in names[1:])]
+    check(placed(nodes), names, [(names[0], n) for n in names[1:]])
+
+
+def test_an_input_stands_right_above_the_one_that_reads_it() -> None:
+    late = node("f", "map.add", "e", "w")
+    nodes = [node("w", "param"), *chain("abcde"), late]
+    boxes = placed(nodes)["boxes"]
+    assert boxes["d"][1] < boxes["w"][1] < boxes["f"][1]
+
+
+# ---- the layered drawing -------------------------------------------------------------------------
+
+
+def test_any_graph_is_drawn_without_overlap() -> None:
+    random = Random(5)
+    for count in (1, 2, 30, 120):
+        sizes = {str(k): (random.uniform(48, 220), random.uniform(20, 60)) for k in range(count)}
+        edges = list(dict.fromkeys(
+            (str(random.randrange(count)), str(random.randrange(count))) for _ in range(2 * count)
+        ))  # fmt: skip
+        edges = [(a, b) for a, b in edges if a != b]
+        number = [(int(a), int(b)) for a, b in edges]
+        corners, routes = layered(list(sizes.values()), number)
+        boxes = {k: (*c, *sizes[k]) for k, c in zip(sizes, corners, strict=True)}
+        drawn = [[a, b, r] for (a, b), r in zip(edges, routes, strict=True)]
+        width, height = (max(b[i] + b[i + 2] for b in boxes.values()) for i in (0, 1))
+        check({"boxes": boxes, "routes": drawn, "width": width, "height": height}, sizes, edges)
+
+
+def test_a_chain_is_a_straight_column() -> None:
+    corners, routes = layered([(100.0, 30.0)] * 50, list(pairwise(range(50))))
+    assert {x for x, _ in corners} == {0.0}
+    assert all(a[1] + 30 < b[1] for a, b in pairwise(corners))
+    assert all(route[0] == route[2] for route in routes)
+
+
+def test_a_weight_stands_in_the_rank_above_its_reader() -> None:
+    edges = [*pairwise(range(10)), (10, 9), (11, 10)]  # 11 -> 10 -> 9, which ends the chain
+    corners, _ = layered([(50.0, 30.0)] * 12, edges)
+    assert corners[10][1] == corners[8][1] and corners[11][1] == corners[7][1]
+
+
+def test_an_edge_passes_beside_the_boxes_in_its_way() -> None:
+    corners, routes = layered([(100.0, 30.0)] * 4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    route = routes[3]
+    assert len(route) == 8
+    middle = (route[0] + 3 * route[2] + 3 * route[4] + route[6]) / 8
+    assert middle > corners[1][0] + 100
+
+
+def test_long_weights_do_not_push_the_chain_aside() -> None:
+    """Thirty ranks, a weight each: the ops stay in a column."""
+    sizes = [(80.0, 30.0)] * 30 + [(220.0, 30.0)] * 29
+    corners, _ = layered(sizes, [*pairwise(range(30)), *((30 + k, k + 1) for k in range(29))])
+    middles = [x + 40 for x, _ in corners[1:30]]
+    assert max(middles) - min(middles) < 60
+
+
+def test_span_counts_the_ranks_that_edges_cross() -> None:
+    assert span(4, [(0, 1), (1, 2), (2, 3), (0, 3)]) == 6
+    assert span(2, [(0, 1), (1, 0)]) == 2
+    assert span(0, []) == 0
+
+
+# ---- which engine --------------------------------------------------------------------------------
+
+
+def test_graphs_that_graphviz_would_take_long_for_are_drawn_here() -> None:
+    small = {str(k): (48.0, 25.0) for k in range(40)}
+    line = [(str(a), str(b)) for a, b in pairwise(range(40))]
+    every = [(str(a), str(b)) for a, b in combinations(range(40), 2)]
+    assert place(small, line, {})["engine"] == "dot"
+    assert place(small, every, {})["engine"] == "layered"
+    large = {str(k): (48.0, 25.0) for k in range(room.DOT + 1)}
+    assert place(large, [], {})["engine"] == "layered"
+
+
+def test_a_graph_of_thousands_of_nodes_is_placed_node_by_node() -> None:
+    nodes = transformer(60)
+    answer = placed([], nodes)
+    assert 2000 < len(nodes) <= room.LARGE
+    assert answer["engine"] == "layered" and answer["overview"] is None
+    assert set(answer["boxes"]) == {n["key"] for n in nodes}
+    assert [g["label"] for g in answer["groups"]] == ["h.* ×60"] * 60
+    ranks: dict[float, list[Box]] = {}
+    for box in answer["boxes"].values():
+        ranks.setdefault(box[1], []).append(box)
+    for boxes in ranks.values():
+        assert not any(overlap(a, b) for a, b in pairwise(sorted(boxes)))
+
+
+# ---- groups and overviews ------------------------------------------------------------------------
+
+
+def test_groups_come_with_the_layout_and_open_one_by_one() -> None:
+    document = film([], transformer(3))
+    answer = layout(document, 0)
+    assert [g["label"] for g in answer["groups"]] == ["h.* ×3"] * 3
+    for group in answer["groups"]:
+        opened = layout(document, 0, group["key"])
+        assert set(opened["boxes"]) == set(group["members"])
+        members = set(group["members"])
+        edges = {(a, b) for a, b, _ in answer["routes"] if a in members and b in members}
+        check(opened, members, edges)
+
+
+def test_a_very_large_graph_is_a_few_hundred_boxes_that_open() -> None:
+    nodes = transformer(260)
+    document = film([], nodes)
+    answer = layout(document, 0)
+    rows = answer["overview"]["groups"]
+    assert len(nodes) > 10_000 and len(rows) <= 300
+    members = [key for row in rows for key in row["members"]]
+    assert sorted(members) == sorted(n["key"] for n in nodes)
+    assert all(row["count"] == len(row["members"]) for row in rows)
+    of = {key: row["key"] for row in rows for key in row["members"]}
+    edges = {(of[v], of[n["key"]]) for n in nodes for v in n["ins"] if of[v] != of[n["key"]]}
+    check(answer, (row["key"] for row in rows), edges)
+    one = next(row for row in rows if row["count"] > 10)
+    assert set(layout(document, 0, one["key"])["boxes"]) == set(one["members"])
+
+
+def test_groups_that_are_still_large_open_to_an_overview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "LARGE", 60)
+    monkeypatch.setattr(room, "overview", partial(overview, most=10))
+    document = film(chain([f"v{k}" for k in range(2000)]))
+    key, rows, whole = "", layout(document, 0)["overview"]["groups"], set[str]()
+    assert len(rows) <= 10 and max(row["count"] for row in rows) > 60
+    for row in rows[:3]:
+        inner = layout(document, 0, row["key"])["overview"]["groups"]
+        assert all(part["key"].startswith(f"{row['key']}.") for part in inner)
+        whole |= {key for part in inner for key in part["members"]}
+        key = inner[-1]["key"]
+    assert whole == {key for row in rows[:3] for key in row["members"]}
+    last = layout(document, 0, key)
+    assert last["overview"] is None and last["boxes"]
+
+
+def test_a_group_that_is_not_there_is_refused() -> None:
+    for key in ("§9", "§0.99", "h", "§"):
+        with pytest.raises(KeyError):
+            layout(film([], transformer(3)), 0, key)
+
+
+# ---- sizes, splines, the program -----------------------------------------------------------------
+
+
+def test_a_box_holds_each_of_its_labels() -> None:
+    width, height = size_of([("ab", "c" * 30), ("d", "e", "f")])
+    assert width == pytest.approx(30 * room.CHARACTER + 2 * room.PADDING)
+    assert height == 3 * room.LINE + room.PADDING
+    assert size_of([("a",)])[0] == 48 and size_of([]) == (48, room.PADDING)
 
 
 def test_splines_are_turned_upside_down_and_end_at_the_tip() -> None:
     assert spline("e,1,2 3,90 4,80 5,70 6,60", top=100) == [3, 10, 4, 20, 5, 30, 6, 40, 1, 98]
 
 
-def test_the_program_prints_json(tmp_path: Path) -> None:
-    path = tmp_path / "snapshot"
-    path.write_text(json.dumps(chain("ab")), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "ui.layout", str(path)], cwd=ROOT, capture_output=True, check=True
-    )
-    assert [box["key"] for box in json.loads(done.stdout)["nodes"]] == ["a", "b"]
+def program(path: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "ui.layout", str(path), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+
+
+def test_the_program_prints_json_or_says_what_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text(json.dumps(film(chain("ab"))), encoding="utf-8")
+    done = program(path, "0", "")
+    assert done.returncode == 0 and list(json.loads(done.stdout)["boxes"]) == ["a", "b"]
+    assert program(path, "1").returncode == NO_SUCH
+    assert program(path, "0", "§5").returncode == NO_SUCH

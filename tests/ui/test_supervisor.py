@@ -53,6 +53,7 @@ while True:
     elif model == "patient":
         while id not in cancelled:
             time.sleep(0.005)
+        cancelled.discard(id)
         say(id=id, event="cancelled")
     elif model == "fail":
         say(id=id, event="error", error={"message": "model.truncated", "parameters": {}})
@@ -129,6 +130,50 @@ def test_jobs_run_one_after_the_other_and_hear_their_place(make: Make) -> None:
     assert {"event": "queued", "position": 0} in third.events
 
 
+def test_a_background_job_gives_way_and_starts_over(make: Make) -> None:
+    supervisor = make()
+    background = supervisor.submit({"command": "measure", "model": "patient"}, background=True)
+    wait(lambda: "progress" in kinds(background))
+    later = supervisor.submit({"command": "measure", "model": "good"}, background=True)
+    job = submit(supervisor, "good")
+    assert end(job)["event"] == "result"
+    wait(lambda: kinds(background).count("started") == 2)
+    assert not background.done and "started" not in kinds(later), "it stays ahead of later ones"
+    supervisor.cancel(background.token)
+    assert end(background) == {"event": "cancelled"}
+    assert end(later)["event"] == "result"
+
+
+def test_a_background_job_that_does_not_stop_loses_its_process(make: Make) -> None:
+    supervisor = make(grace=0.2)
+    background = supervisor.submit({"command": "measure", "model": "hang"}, background=True)
+    wait(lambda: "progress" in kinds(background))
+    assert end(submit(supervisor, "good"))["event"] == "result"
+    wait(lambda: kinds(background).count("started") == 2)
+    supervisor.cancel(background.token)
+    assert end(background) == {"event": "cancelled"}
+
+
+def test_what_never_changes_is_asked_for_once(make: Make) -> None:
+    supervisor = make(kept=0)
+    request = {"command": "targets", "model": "good"}
+    first = supervisor.once(request)
+    assert end(first)["event"] == "result"
+    end(submit(supervisor, "good"))
+    submit(supervisor, "good")
+    assert supervisor.once(dict(request)) is first
+    assert supervisor.job(first.token) is first, "it is not forgotten"
+    assert supervisor.once({**request, "model": "fail"}) is not first
+
+
+def test_a_failure_is_not_kept_as_the_answer(make: Make) -> None:
+    supervisor = make()
+    request = {"command": "targets", "model": "fail"}
+    first = supervisor.once(request)
+    assert end(first)["event"] == "error"
+    assert supervisor.once(request) is not first
+
+
 def test_a_failing_job_leaves_the_worker_as_it_is(make: Make) -> None:
     supervisor = make()
     pid = end(submit(supervisor, "good"))["pid"]
@@ -171,10 +216,12 @@ def test_a_cancelled_job_that_does_not_stop_is_killed(make: Make) -> None:
 def test_a_job_cancelled_while_it_waits_never_starts(make: Make) -> None:
     supervisor = make()
     first = submit(supervisor, "patient")
+    wait(lambda: "started" in kinds(first))
     waiting = submit(supervisor, "good")
     supervisor.cancel(waiting.token)
+    assert waiting.events[-1] == {"event": "cancelled"}, "it ends at once"
     supervisor.cancel(first.token)
-    assert end(waiting) == {"event": "cancelled"}
+    assert end(first) == {"event": "cancelled"}
     assert "started" not in kinds(waiting)
 
 

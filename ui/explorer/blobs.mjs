@@ -17,7 +17,7 @@ function once(path) {
 async function load(path) {
   const answer = await fetch(new URL(path, document.baseURI));
   const body = await answer.json();
-  if (!answer.ok) throw new Failure(body.error ?? { message: "blob.gone", parameters: {} });
+  if (!answer.ok || body.error) throw new Failure(body.error ?? { message: "blob.gone", parameters: {} });
   return body;
 }
 
@@ -30,4 +30,6 @@ export class Failure extends Error {
 }
 
 export const blob = (digest) => once(`blob/${digest}`);
-export const layout = (digest) => once(`layout/${digest}`);
+/** Where the nodes of the level that holds `pass` go; with `open`, the inside of one group. */
+export const layout = (digest, pass, open = "") =>
+  once(`layout/${digest}/${pass}${open ? `?open=${encodeURIComponent(open)}` : ""}`);

@@ -41,6 +41,14 @@ export function replace(host, ...children) {
   if (held) root.getElementById?.(held)?.focus({ preventScroll: true });
 }
 
+/** Do `change`; where it takes away what had the focus in `host`, the focus goes to `fallback()`. */
+export function keepFocus(host, fallback, change) {
+  const root = host.getRootNode();
+  const held = host.contains(root.activeElement);
+  change();
+  if (held && !host.contains(root.activeElement)) fallback()?.focus({ preventScroll: true });
+}
+
 /** Arrow keys within a group of elements of which one can be reached by Tab. */
 export function rove(event, elements, horizontal, choose) {
   const back = horizontal ? "ArrowLeft" : "ArrowUp";

@@ -1,0 +1,355 @@
+"""The dock and the inspector as a reader uses them: what each tab says, and where it leads."""
+
+from __future__ import annotations
+
+import re
+
+import onnx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from onnx import TensorProto, helper
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.test_routes import call
+from ui.language import LANGUAGES, sentence
+
+COMPILE_MS = 60_000
+TABS = (
+    "rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks",
+)  # fmt: skip
+
+
+class Dock:
+    """The explorer in one language, by what its parts are called there."""
+
+    def __init__(self, page: Page, language: str) -> None:
+        self.page, self.language = page, language
+
+    def say(self, message: str, **parameters: str | int | float) -> str:
+        return sentence(self.language, message, **parameters)
+
+    def open(self, server: str, query: str) -> None:
+        lang = "" if self.language == "vi" else "&lang=en"
+        self.page.goto(f"{server}/?{query}{lang}")
+        expect(self.passes.nth(12)).to_be_visible(timeout=COMPILE_MS)
+
+    @property
+    def passes(self) -> Locator:
+        return self.page.get_by_role("listbox", name=self.say("strip.title")).get_by_role("option")
+
+    @property
+    def here(self) -> Locator:
+        return self.passes.and_(self.page.locator("[aria-selected=true]"))
+
+    @property
+    def region(self) -> Locator:
+        return self.page.get_by_role("region", name=self.say("dock.title"), exact=True)
+
+    @property
+    def inspector(self) -> Locator:
+        return self.page.get_by_role("complementary", name=self.say("inspector.title"))
+
+    def tab(self, name: str) -> Locator:
+        """Open a tab; its panel."""
+        self.page.get_by_role("tab", name=re.compile(re.escape(self.say(f"tab.{name}")))).click()
+        return self.page.get_by_role("tabpanel").and_(self.page.locator("#dock-panel"))
+
+    def button(self, message: str, **parameters: str) -> Locator:
+        return self.page.get_by_role("button", name=self.say(message, **parameters), exact=True)
+
+    def row(self, a: str, b: str) -> Locator:
+        table = self.page.get_by_role("group", name=self.say("tab.decisions"))
+        cell = self.page.get_by_role("rowheader", name=a, exact=True)
+        return table.get_by_role("row").filter(has=cell).filter(
+            has=self.page.get_by_role("button", name=b, exact=True)
+        )  # fmt: skip
+
+    def text(self, side: str) -> Locator:
+        return self.page.get_by_role("listbox", name=self.say(f"pane.{side}.text"))
+
+
+@pytest.fixture
+def dock(page: Page) -> Dock:
+    return Dock(page, "vi")
+
+
+@pytest.fixture
+def english(page: Page) -> Dock:
+    return Dock(page, "en")
+
+
+def test_forbid_and_force_a_merge(english: Dock, server: str) -> None:
+    page, say = english.page, english.say
+    english.open(server, "model=five_op_chain&tab=decisions")
+    expect(english.row("T2", "T3")).to_contain_text(say("verdict.merged"))
+    kernels = page.get_by_role("tab", name=re.compile(say("tab.kernels")))
+    expect(kernels).to_contain_text("(1)")
+
+    english.button("decisions.forbid.of", a="T2", b="T3").click()
+    overruled = page.get_by_role("list", name=say("decisions.overruled"))
+    expect(overruled).to_contain_text("T2+T3", timeout=COMPILE_MS)
+    expect(kernels).to_contain_text("(2)", timeout=COMPILE_MS)
+    apart = english.row("T2", "Y")
+    expect(apart).to_contain_text(say("verdict.refused"))
+    expect(apart).to_contain_text(say("fuse.forbid", a="T2", b="Y"))
+    expect(page).to_have_url(re.compile(r"passes=default.*forbid"))
+
+    # Forcing the same pair takes the prohibition back; any two values may be named.
+    page.locator("summary").filter(has_text=say("decisions.pair")).click()
+    force = english.button("decisions.force").last
+    expect(force).to_be_disabled()
+    page.get_by_label(say("decisions.a")).last.fill("T2")
+    page.get_by_label(say("decisions.b")).last.fill("T3")
+    force.click()
+    expect(kernels).to_contain_text("(1)", timeout=COMPILE_MS)
+    expect(overruled).to_contain_text(say("decisions.force.now"))
+    expect(overruled.get_by_role("listitem")).to_have_count(1)
+    english.tab("pipeline")
+    expect(page.get_by_role("group", name=say("pipeline.asked"))).to_have_text(
+        "default,fuse{force=[T2+T3]}"
+    )
+    english.tab("decisions")
+    english.button("decisions.remove.of", pair="T2+T3").click()
+    expect(overruled).to_have_count(0, timeout=COMPILE_MS)
+
+
+def test_force_never_overrules_a_rule(dock: Dock, server: str) -> None:
+    dock.open(server, "model=fork_reduce&tab=decisions")
+    row = dock.row("d", "y")
+    expect(row).to_contain_text("R4")
+    dock.button("decisions.force.of", a="d", b="y").click()
+    overruled = dock.page.get_by_role("list", name=dock.say("decisions.overruled"))
+    expect(overruled).to_contain_text("d+y", timeout=COMPILE_MS)
+    expect(row).to_contain_text(dock.say("decisions.force.now"), timeout=COMPILE_MS)
+    expect(row).to_contain_text(dock.say("verdict.refused"))
+    dock.passes.filter(has_text="fuse").last.click()
+    expect(dock.tab("rewrite")).to_contain_text(
+        dock.say("fuse.option.refused", a="d", b="y", rule="R4")
+    )
+
+
+def test_the_decisions_of_the_selection_alone(dock: Dock, server: str) -> None:
+    dock.open(server, "model=five_op_chain&tab=decisions&sel=T4&at=20")
+    expect(dock.inspector).to_contain_text("T4")
+    dock.button("inspector.why").click()
+    expect(
+        dock.page.get_by_role("checkbox", name=re.compile(dock.say("decisions.only")))
+    ).to_be_checked()
+    table = dock.page.get_by_role("group", name=dock.say("tab.decisions"))
+    for row in table.get_by_role("row").all()[1:]:
+        expect(row).to_contain_text(re.compile("T4|Y"))
+    expect(dock.row("T1", "T2")).to_have_count(0)
+    # The polynomial stands beside the bytes at the sizes at hand.
+    expect(dock.row("T3", "T4")).to_contain_text(re.compile(r"MiB.*12\*c\*r\+8\*c"))
+
+
+def test_a_kernel_marks_its_ops_and_a_line_its_own(dock: Dock, server: str) -> None:
+    dock.open(server, "model=layernorm_residual&at=21&tab=kernels")
+    panel = dock.tab("kernels")
+    source = dock.page.get_by_role("listbox", name=f"k0, {dock.say('listing.source')}")
+    tree = dock.page.get_by_role("listbox", name=f"k0, {dock.say('listing.tree')}")
+    expect(source).to_contain_text("def k_")
+    expect(tree).to_contain_text("kernel @k0")
+    expect(panel).to_contain_text(
+        re.compile(rf"{dock.say('kernels.reads')} .*256\*batch\*seq\+512")
+    )
+    dock.button("kernels.select").click()
+    expect(dock.inspector).to_contain_text("LayerNormalization")
+
+    dock.tab("text")
+    marked = dock.text("after").get_by_role("option", selected=True)
+    expect(marked.first).to_contain_text("%n = fused")
+    inside = marked.filter(has_text="=")
+    for line in inside.all()[1:]:
+        expect(line).to_contain_text("@[n0]")
+
+    # A line of the other kernel selects its ops, and the kernel that holds them is shown.
+    dock.text("after").get_by_role("option").filter(has_text="%y = map.add").click()
+    dock.tab("kernels")
+    choice = dock.page.get_by_role("combobox", name=dock.say("kernels.choose"))
+    expect(choice).to_have_value(re.compile("k1"))
+    dock.page.get_by_role("tab", name=dock.say("listing.assembly")).click()
+    expect(dock.page.get_by_role("listbox", name=re.compile(r"^k1.*"))).to_contain_text(".globl")
+
+
+def test_hovering_a_line_lights_its_ops_without_selecting(dock: Dock, server: str) -> None:
+    dock.open(server, "model=layernorm_residual&at=21&tab=text")
+    line = dock.text("after").get_by_role("option").filter(has_text="%h = ")
+    line.hover()
+    expect(line).to_have_class(re.compile(r"\blit\b"))
+    expect(line).to_have_attribute("aria-selected", "false")
+    dock.text("before").get_by_role("option").first.hover()
+    expect(line).not_to_have_class(re.compile(r"\blit\b"))
+
+
+def test_words_of_changed_lines_are_told(dock: Dock, server: str) -> None:
+    dock.open(server, "model=five_op_chain&at=12&tab=text")
+    changed = (
+        dock.text("after").get_by_role("option").filter(has_text=f"{dock.say('mark.changed')}:")
+    )
+    expect(changed.first).to_contain_text(f"[{dock.say('mark.added')}: ")
+    before, after = (dock.text(side).get_by_role("option") for side in ("before", "after"))
+    everything = after.count()
+    dock.page.get_by_role("checkbox", name=dock.say("pane.only")).check()
+    assert 0 < after.count() < everything
+    for line in [*before.all(), *after.all()]:
+        expect(line).to_contain_text(":")
+    # Both sides scroll as one.
+    dock.page.get_by_role("checkbox", name=dock.say("pane.only")).uncheck()
+    dock.text("after").evaluate("e => { e.scrollTop = 140 }")
+    expect.soft(dock.text("before")).to_have_js_property("scrollTop", 140)
+
+
+def test_two_compiles_stand_side_by_side(dock: Dock, server: str) -> None:
+    dock.open(server, "model=five_op_chain&at=21&tab=text")
+    dock.page.get_by_role("combobox", name=dock.say("left.title"), exact=True).select_option(index=1)
+    sides = [
+        dock.page.get_by_role("listbox", name=dock.say(name), exact=True)
+        for name in ("pane.op_by_op", "pane.fused")
+    ]
+    for side, groups in zip(sides, (5, 1), strict=True):
+        expect(side).to_contain_text("= fused", timeout=COMPILE_MS)
+        assert len(re.findall("= fused", side.inner_text())) == groups
+
+
+def test_the_life_of_an_op_is_a_way_through_the_passes(dock: Dock, server: str) -> None:
+    dock.open(server, "model=layernorm_residual&at=12&sel=h")
+    dock.button("inspector.life").click()
+    steps = dock.page.get_by_role("list", name=dock.say("biography.title")).get_by_role("button")
+    expect(steps.first).to_be_visible()
+    told = [step.inner_text() for step in steps.all()]
+    names = [re.sub(r"^\d+ ", "", text).split()[0] for text in told]
+    assert names[0] == "import"
+    for name in ("infer-shapes", "decompose", "fuse", "lower-loops", "emit"):
+        assert name in names, told
+    assert dock.say("biography.grouped") in told[names.index("fuse")]
+    steps.nth(names.index("fuse")).click()
+    expect(dock.here).to_contain_text("fuse")
+    expect(dock.inspector).to_contain_text("fused y")
+
+
+def test_events_are_stepped_and_notes_are_no_refusals(dock: Dock, server: str) -> None:
+    dock.open(server, "model=layernorm_residual&at=12")
+    events = dock.page.get_by_role("list", name=dock.say("events.label"))
+    items = events.get_by_role("listitem")
+    expect(items).to_have_count(4)
+    items.nth(1).get_by_role("button").click()
+    expect(items.nth(1)).to_have_attribute("aria-current", "step")
+    dock.page.keyboard.press("ArrowRight")
+    expect(items.nth(2)).to_have_attribute("aria-current", "step")
+    expect(items.nth(2).get_by_role("button")).to_be_focused()
+    dce = dock.passes.filter(has_text="dce").first
+    expect(dce).not_to_contain_text(dock.say("state.refused"))
+
+
+def test_memory_follows_the_sizes(dock: Dock, server: str) -> None:
+    dock.open(server, "model=digits&tab=memory&bind=batch=64")
+    panel = dock.tab("memory")
+    bars = panel.get_by_role("img", name=re.compile(dock.say("memory.title")))
+    expect(bars).to_have_attribute("aria-label", re.compile("16 KiB.*16 KiB|24 KiB.*24 KiB"))
+    table = dock.page.get_by_role("group", name=dock.say("memory.table"))
+    row = table.get_by_role("row").filter(has_text="scaled")
+    expect(row).to_contain_text(re.compile(r"16 KiB\s*256\*batch"))
+    table.get_by_role("button", name="image", exact=True).focus()
+    dock.page.keyboard.press("ArrowDown")
+    expect(table.get_by_role("button", name="W1", exact=True)).to_be_focused()
+    dock.page.keyboard.press("Enter")
+    expect(dock.inspector).to_contain_text(dock.say("inspector.weight"))
+    expect(dock.inspector.get_by_role("img")).to_be_visible()
+
+
+def test_drift_is_computed_when_asked_for(dock: Dock, server: str) -> None:
+    dock.open(server, "model=layernorm_residual&tab=drift")
+    dock.button("drift.start").click()
+    table = dock.page.get_by_role("group", name=dock.say("tab.drift"))
+    row = table.get_by_role("row").filter(has_text="decompose")
+    expect(row).to_contain_text(re.compile(r"\dE-\d"), timeout=COMPILE_MS)
+    expect(dock.tab("drift")).to_contain_text(re.compile("batch=.*seq="))
+    row.get_by_role("button", name="n", exact=True).click()
+    expect(dock.here).to_contain_text("decompose")
+    expect(dock.inspector).to_contain_text("LayerNormalization")
+
+
+def test_the_height_is_set_by_keys_and_kept(dock: Dock, server: str) -> None:
+    dock.open(server, "model=five_op_chain")
+    edge = dock.page.get_by_role("separator", name=dock.say("dock.resize"))
+    now = int(str(edge.get_attribute("aria-valuenow")))
+    edge.focus()
+    dock.page.keyboard.press("ArrowUp")
+    expect(edge).to_have_attribute("aria-valuenow", str(now + 24))
+    box = dock.region.bounding_box()
+    assert box is not None and abs(box["height"] - (now + 24)) < 2
+    dock.page.reload()
+    expect(edge).to_have_attribute("aria-valuenow", str(now + 24), timeout=COMPILE_MS)
+    # Tabs are one stop; arrows go from one to the next.
+    dock.page.get_by_role("tab", selected=True).first.focus()
+    dock.page.keyboard.press("ArrowRight")
+    expect(dock.page.get_by_role("tab", name=dock.say("tab.text"), exact=True)).to_be_focused()
+    dock.page.keyboard.press("End")
+    expect(dock.page.get_by_role("tab", name=re.compile(dock.say("tab.breaks")))).to_be_focused()
+
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+MARKUP = "![x](http://example.org/x), [a]=b+c {d}"
+
+
+def hostile() -> bytes:
+    shape = ("rows", 8)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Relu", ["x"], [HOSTILE], name="</script><b>n</b>"),
+            helper.make_node("Neg", [HOSTILE], [MARKUP], name=":red[n]"),
+            helper.make_node("Exp", [MARKUP], ["y"], name="$n$"),
+        ],
+        "hostile",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def test_names_that_are_markup_are_shown_as_text(dock: Dock, server: str) -> None:
+    status, _, body = call(server, "POST", "/upload?name=hostile.onnx", hostile())
+    assert status == 200
+    digest = re.findall(rb'"digest": ?"(\w+)"', body)[0].decode()
+    dock.open(server, f"model=sha256:{digest}&at=0&tab=text")
+    expect(dock.text("after")).to_contain_text(HOSTILE.replace('"', '\\"'))
+    dock.tab("decisions")
+    expect(dock.row(HOSTILE, MARKUP)).to_contain_text(dock.say("verdict.merged"))
+    # Such names go through the pipeline's text to the compiler and back.
+    dock.button("decisions.forbid.of", a=HOSTILE, b=MARKUP).click()
+    overruled = dock.page.get_by_role("list", name=dock.say("decisions.overruled"))
+    expect(overruled).to_contain_text(f"{HOSTILE}+{MARKUP}", timeout=COMPILE_MS)
+    row = dock.row(HOSTILE, "y")
+    expect(row).to_contain_text(dock.say("verdict.refused"), timeout=COMPILE_MS)
+    row.get_by_role("button", name=HOSTILE, exact=True).click()
+    expect(dock.inspector).to_contain_text(HOSTILE)
+    expect(dock.inspector).to_contain_text("</script><b>n</b>")
+    for name in TABS:
+        dock.tab(name)
+    expect(dock.page.locator("img, .katex")).to_have_count(0)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_axe_finds_nothing_serious(page: Page, server: str, language: str) -> None:
+    dock = Dock(page, language)
+    dock.open(server, "model=digits&at=20&sel=W1")
+    if language == "en":
+        dock.button("theme.dark").click()
+    host = "[data-testid=stBidiComponentIsolated]"
+    part = {"include": [{"fromShadowDom": [host, name]} for name in (".dock", ".inspector")]}
+    found: list[tuple[str, str, str]] = []
+    for name in TABS:
+        panel = dock.tab(name)
+        expect(panel).not_to_contain_text(dock.say("pane.loading"))
+        expect(panel).not_to_be_empty()
+        results = Axe().run(page, context=part, options={"resultTypes": ["violations"]})
+        assert results.response["passes"]
+        found += [
+            (name, v["id"], str([n["html"][:160] for n in v["nodes"]][:3]))
+            for v in results.response["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
+    assert not found

@@ -1,0 +1,383 @@
+"""The Lessons page as a learner uses it, with wrong and right answers, in both languages."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from lessons import figures
+from lessons.form import Directive, lesson
+from ui.language import LANGUAGES, sentence
+
+INTRO, FUSION = "gioi-thieu", "gop-toan-tu"
+JOB_MS = 90_000
+
+
+class Learner:
+    """The page in one language, by what its parts are called there."""
+
+    def __init__(self, page: Page, language: str) -> None:
+        self.page, self.language = page, language
+
+    def say(self, message: str, **parameters: str | int) -> str:
+        return sentence(self.language, message, **parameters)
+
+    def open(self, server: str, slug: str = "") -> None:
+        lang = "" if self.language == "vi" else "&lang=en"
+        self.page.goto(f"{server}/?page=lessons{lang}&lesson={slug}".removesuffix("&lesson="))
+        title = lesson(slug).title[self.language] if slug else self.say("course.title")
+        expect(self.heading(title)).to_be_visible()
+
+    def heading(self, name: str) -> Locator:
+        return self.page.get_by_role("heading", name=name, exact=True)
+
+    def button(self, message: str, **parameters: str | int) -> Locator:
+        name = self.say(message, **parameters)
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def question(self, slug: str, name: str) -> Locator:
+        """The field of a prediction."""
+        asked = lesson(slug).predictions[name].ask[self.language]
+        return self.page.get_by_role("textbox", name=asked)
+
+    def guess(self, slug: str, name: str, text: str) -> None:
+        field = self.question(slug, name)
+        field.fill(text)
+        field.press("Enter")
+
+    def answered(self, slug: str, name: str) -> Locator:
+        """A prediction that is locked or skipped, with what is said of it."""
+        asked = lesson(slug).predictions[name].ask[self.language]
+        return self.page.locator(".question.done").filter(has_text=asked)
+
+    def run(self, slug: str, *names: str) -> Locator:
+        labels = "; ".join(lesson(slug).runs[name].label[self.language] for name in names)
+        name = self.say("lesson.run", names=labels)
+        return self.page.get_by_role("region", name=name, exact=True)
+
+    @property
+    def closing(self) -> Locator:
+        return self.page.get_by_role("region", name=self.say("lesson.closing"), exact=True)
+
+    @property
+    def exercise(self) -> Locator:
+        return self.page.get_by_role("region", name=self.say("lesson.exercise"), exact=True)
+
+    def export(self, name: str) -> str:
+        with self.page.expect_download() as saved:
+            self.closing.get_by_role("button", name=name, exact=True).click()
+        return Path(saved.value.path()).read_text(encoding="utf-8")
+
+    def skip_all(self) -> None:
+        """Skip every question that is open, until the text ends."""
+        for block in lesson(FUSION).texts["vi"]:
+            if isinstance(block, Directive) and block.name == "predict":
+                self.button("lesson.skip", n=len(block.ids)).click()
+        expect(self.closing).to_be_attached()
+
+
+@pytest.fixture(params=LANGUAGES)
+def learner(page: Page, request: pytest.FixtureRequest) -> Learner:
+    return Learner(page, request.param)
+
+
+@pytest.fixture
+def english(page: Page) -> Learner:
+    return Learner(page, "en")
+
+
+def test_the_introduction_with_wrong_and_right_answers(learner: Learner, server: str) -> None:
+    page, say = learner.page, learner.say
+    learner.open(server)
+    title = lesson(INTRO).title[learner.language]
+    page.get_by_role("button", name=title).click()
+    expect(learner.heading(title)).to_be_visible()
+    expect(page).to_have_url(re.compile(f"lesson={INTRO}"))
+
+    first = learner.run(INTRO, "chuoi").get_by_role("table")
+    expect(first).to_contain_text(say("kind.recorded"))
+    expect(first.get_by_role("row").nth(1)).to_contain_text("?")
+    expect(learner.closing).to_have_count(0)
+
+    learner.guess(INTRO, "mot_tensor", "abc")
+    expect(page.get_by_text(say("lesson.predict.wrong"))).to_be_visible()
+    expect(learner.question(INTRO, "mot_tensor")).to_be_focused()
+    learner.guess(INTRO, "mot_tensor", "64,0")
+    right = learner.answered(INTRO, "mot_tensor")
+    expect(right).to_contain_text(say("lesson.right"))
+    expect(right).to_contain_text("64 MiB")
+    expect(learner.question(INTRO, "mot_tensor")).to_have_count(0)
+    expect(learner.question(INTRO, "tung_phep")).to_be_focused()
+
+    learner.guess(INTRO, "tung_phep", "640")
+    near = learner.answered(INTRO, "tung_phep")
+    expect(near).to_contain_text(say("lesson.off"))
+    hints = [n.hint[learner.language] for n in lesson(INTRO).predictions["tung_phep"].near]
+    expect(near).to_contain_text(hints[0])
+    expect(learner.closing).to_have_count(0)
+
+    learner.guess(INTRO, "gop_mot", "1.234")
+    expect(page.get_by_text("“1.234”")).to_be_visible()
+    learner.question(INTRO, "gop_mot").fill("777")
+    expect(page.get_by_text("“1.234”")).to_have_count(0)
+    learner.button("lesson.lock").click()
+    far = learner.answered(INTRO, "gop_mot")
+    expect(far).to_contain_text("777 MiB")
+    expect(far).not_to_contain_text(say("lesson.hint"))
+
+    expect(learner.closing).to_be_attached()
+    expect(first.get_by_role("row").nth(1)).not_to_contain_text("?")
+    rows = learner.closing.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("640 MiB")
+    expect(rows.nth(1)).to_contain_text("704 MiB")
+    expect(rows.nth(1)).to_contain_text(say("kind.simulated"))
+    expect(rows.nth(3)).to_contain_text(say("lesson.closing.unasked"))
+
+
+def test_an_ambiguous_number_is_echoed_and_locked_as_it_was_read(
+    learner: Learner, server: str
+) -> None:
+    learner.open(server, INTRO)
+    vietnamese = learner.language == "vi"
+    learner.guess(INTRO, "mot_tensor", "1.234")
+    key = "lesson.reading.whole" if vietnamese else "lesson.reading.decimal"
+    digits = "1234" if vietnamese else "1.234"
+    expect(learner.page.get_by_text(learner.say(key, text="1.234", digits=digits))).to_be_visible()
+    learner.button("lesson.lock.again").click()
+    shown = "1.234 MiB" if vietnamese else "1.23 MiB"
+    expect(learner.answered(INTRO, "mot_tensor")).to_contain_text(shown)
+
+
+def test_a_lock_lasts_over_a_closed_tab_and_a_second_one_changes_nothing(
+    english: Learner, server: str
+) -> None:
+    english.open(server, INTRO)
+    english.guess(INTRO, "mot_tensor", "64")
+    english.guess(INTRO, "tung_phep", "320")
+    context: BrowserContext = english.page.context
+    second = Learner(context.new_page(), "en")
+    second.open(server, INTRO)
+    expect(second.answered(INTRO, "tung_phep")).to_contain_text("320 MiB")
+    second.guess(INTRO, "gop_mot", "128")
+    expect(english.answered(INTRO, "gop_mot")).to_contain_text("128 MiB")
+    expect(english.closing).to_be_attached()
+    second.page.close()
+    english.page.reload()
+    expect(english.answered(INTRO, "mot_tensor")).to_contain_text("64 MiB")
+    expect(english.closing.get_by_role("row").nth(2)).to_contain_text("128 MiB")
+
+
+def test_progress_goes_out_and_comes_in_as_a_union(
+    english: Learner, server: str, tmp_path: Path
+) -> None:
+    english.open(server, INTRO)
+    english.guess(INTRO, "mot_tensor", "64")
+    english.button("course.back").click()
+    page = english.page
+    expect(page.get_by_text(english.say("course.predictions", done=1, of=3))).to_be_visible()
+    with page.expect_download() as saved:
+        english.button("course.export").click()
+    exported: Any = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
+    assert [(e["id"], e["value"]) for e in exported["events"]] == [(f"{INTRO}/mot_tensor", 64)]
+    (one,) = exported["events"]
+    early = {**one, "value": 16, "time": "2001-01-01T00:00:00.000Z"}
+    other = {**one, "id": f"{INTRO}/tung_phep", "value": 704}
+    path = tmp_path / "progress.json"
+    path.write_text(json.dumps({"schema": 1, "events": [early, other, {"id": 3}]}))
+    chooser = page.get_by_label(english.say("course.import"))
+    chooser.set_input_files(path)
+    expect(page.get_by_text(english.say("course.imported", n=2))).to_be_visible()
+    expect(page.get_by_text(english.say("course.predictions", done=2, of=3))).to_be_visible()
+    path.write_text("<b>no progress</b>")
+    chooser.set_input_files(path)
+    expect(page.get_by_text(english.say("course.import.wrong"))).to_be_visible()
+    english.open(server, INTRO)
+    expect(english.answered(INTRO, "mot_tensor")).to_contain_text("16 MiB")
+
+
+def test_the_fusion_lesson_measures_grades_and_keeps_evidence(
+    learner: Learner, server: str
+) -> None:
+    page, say = learner.page, learner.say
+    learner.open(server, FUSION)
+    expect(page.get_by_role("heading", level=3)).to_have_count(1)
+    learner.guess(FUSION, "tung_phep", "240")
+    learner.guess(FUSION, "gop", "72")
+    learner.guess(FUSION, "ti_so", "5")
+    expect(learner.answered(FUSION, "tung_phep")).to_contain_text(say("lesson.hint"))
+    expect(learner.answered(FUSION, "gop")).to_contain_text(say("lesson.right"))
+    ratio = learner.answered(FUSION, "ti_so")
+    expect(ratio).to_contain_text(say("kind.recorded"))
+    expect(ratio).not_to_contain_text(say("lesson.off"))
+
+    kept = figures.recorded()[FUSION]["listings"]["sau"]
+    name = say("lesson.listing.after", model="five_op_chain", **{"pass": "fuse"})
+    listing = page.get_by_role("region", name=name)
+    assert "".join(listing.inner_text().split()) == "".join(str(kept).split())
+
+    run = learner.run(FUSION, "chuoi").first
+    table = run.get_by_role("table")
+    expect(table).to_contain_text(say("kind.recorded"))
+    run.get_by_role("button", name=say("lesson.run.start")).click()
+    expect(table).not_to_contain_text(say("kind.recorded"), timeout=JOB_MS)
+    run.locator("summary").click()
+    expect(run.get_by_role("complementary", name=say("conditions.title"))).to_be_visible()
+    expect(ratio).not_to_contain_text(say("kind.recorded"))
+
+    learner.button("lesson.skip", n=1).click()
+    box = learner.exercise
+    run_it = box.get_by_role("button", name=say("lesson.exercise.run"), exact=True)
+    switch = box.get_by_role("switch")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    submit = box.get_by_role("button", name=say("lesson.submit"), exact=True)
+    submit.click()
+    expect(box.get_by_text(say("exercise.absent.off")).first).to_be_visible(timeout=JOB_MS)
+    expect(box.get_by_text(say("lesson.not-yet"))).to_be_visible()
+    ledger = box.get_by_role("table").first.get_by_role("row")
+    run_it.click()
+    expect(ledger.nth(2).get_by_role("cell").first).to_have_text("1", timeout=JOB_MS)
+    switch.click()
+    expect(switch).to_have_attribute("aria-checked", "false")
+    run_it.click()
+    expect(ledger.nth(1).get_by_role("cell").first).to_have_text("5", timeout=JOB_MS)
+
+    shapes = ((512, 768), (1000, 1024), (2048, 300))
+    for k, (r, c) in enumerate(shapes, start=1):
+        for name, size in (("r", r), ("c", c)):
+            box.get_by_label(say("lesson.cell.size", row=k, size=name)).fill(str(size))
+        box.get_by_label(say("lesson.cell.off", row=k)).fill(decimal(learner, 10 * r * c * 4))
+        box.get_by_label(say("lesson.cell.on", row=k)).fill(decimal(learner, 3 * r * c * 4))
+    submit.click()
+    checks = box.get_by_role("listitem")
+    expect(checks).to_have_count(3, timeout=JOB_MS)
+    expect(checks.nth(0)).to_contain_text(say("lesson.check.passed"))
+    expect(checks.nth(1)).to_contain_text(say("lesson.check.failed"))
+    for k, (r, c) in enumerate(shapes, start=1):
+        box.get_by_label(say("lesson.cell.off", row=k)).fill(decimal(learner, 11 * r * c * 4))
+    submit.click()
+    expect(box.get_by_text(say("lesson.passed"))).to_be_visible(timeout=JOB_MS)
+    expect(checks.filter(has_text=say("lesson.check.passed"))).to_have_count(3)
+
+    rows = learner.closing.get_by_role("row")
+    expect(rows.nth(3)).to_contain_text(say("kind.measured"))
+    expect(rows.nth(3)).not_to_contain_text(say("kind.recorded"))
+    evidence = json.loads(learner.export("JSON"))
+    guesses = [f["guess"] for f in evidence["figures"]]
+    assert guesses == [240, 72, 5]
+    assert evidence["figures"][2]["recorded"] is False
+    assert evidence["exercises"] == [{"exercise": "bat_tat", "attempts": 3, "passed": True}]
+    assert evidence["conditions"][0]["conditions"]["cpu"]
+    lines = learner.export("CSV").splitlines()
+    assert lines[0].startswith("lesson,figure,unit,guess,computed,measured")
+    assert re.match(rf"{FUSION},[^,]*,MiB,240,264,384\.\d+,simulated,false,", lines[1])
+    text = learner.export("Markdown")
+    assert text.startswith(f"# {lesson(FUSION).title[learner.language]}\n")
+    assert "| 240 MiB |" in text
+
+    page.reload()
+    expect(learner.exercise.get_by_text(say("lesson.passed"))).to_be_visible()
+    first = learner.exercise.get_by_label(say("lesson.cell.size", row=1, size="r"))
+    expect(first).to_have_value("512")
+
+
+def decimal(learner: Learner, nbytes: int) -> str:
+    """MiB with four decimals, as the language writes them: never ambiguous."""
+    text = f"{nbytes / 2**20:.4f}"
+    return text.replace(".", ",") if learner.language == "vi" else text
+
+
+def test_the_explorer_stands_as_the_view_says(english: Learner, server: str) -> None:
+    english.open(server, FUSION)
+    page = english.page
+    english.skip_all()
+    view = page.get_by_role("button", name=english.say("lesson.view.pass", **{"pass": "fuse"}))
+    view.click()
+    expect(view).to_have_attribute("aria-pressed", "true")
+    explorer = page.get_by_role("region", name=english.say("explore.title"))
+    chosen = explorer.get_by_role("option", selected=True).filter(has_text="fuse")
+    expect(chosen.first).to_be_visible(timeout=JOB_MS)
+    both = page.get_by_role("button", name=english.say("lesson.view.two"))
+    both.last.scroll_into_view_if_needed()
+    expect(both.last).to_have_attribute("aria-pressed", "true")
+    expect(view).to_have_attribute("aria-pressed", "false")
+
+
+def test_another_language_keeps_what_was_typed_and_measured(page: Page, server: str) -> None:
+    vietnamese = Learner(page, "vi")
+    vietnamese.open(server, INTRO)
+    vietnamese.guess(INTRO, "mot_tensor", "64")
+    vietnamese.question(INTRO, "tung_phep").fill("7")
+    page.get_by_role("button", name="English").click()
+    english = Learner(page, "en")
+    expect(english.heading(lesson(INTRO).title["en"])).to_be_visible()
+    expect(english.answered(INTRO, "mot_tensor")).to_contain_text("64 MiB")
+    expect(english.question(INTRO, "tung_phep")).to_have_value("7")
+
+
+def test_figures_say_where_they_come_from(english: Learner, server: str) -> None:
+    english.open(server, FUSION)
+    page = english.page
+    figure = page.get_by_role("button", name=re.compile("24 MiB"))
+    figure.first.click()
+    card = page.get_by_role("group", name=english.say("lesson.where"))
+    expect(card).to_contain_text("r*c*4/2**20")
+    expect(card).to_contain_text("r = 2,048, c = 3,072")
+    figure.first.click()
+    expect(card).to_have_count(0)
+
+
+def test_a_term_leads_to_the_glossary_and_a_lesson_to_a_lesson(
+    english: Learner, server: str
+) -> None:
+    english.open(server, INTRO)
+    page = english.page
+    page.get_by_role("link", name="model compiler", exact=True).first.click()
+    expect(page).to_have_url(re.compile("page=glossary"))
+    english.open(server, INTRO)
+    for name in lesson(INTRO).predictions:
+        english.guess(INTRO, name, "5")
+    page.get_by_role("link", name=lesson(FUSION).title["en"]).click()
+    expect(english.heading(lesson(FUSION).title["en"])).to_be_visible()
+
+
+def test_a_lesson_that_is_not_there_is_said(english: Learner, server: str) -> None:
+    english.page.goto(f"{server}/?page=lessons&lang=en&lesson=nowhere")
+    expect(english.page.get_by_role("alert")).to_contain_text(english.say("lesson.gone"))
+    english.button("course.back").click()
+    expect(english.heading(english.say("course.title"))).to_be_visible()
+
+
+def test_a_measurement_can_be_cancelled(english: Learner, server: str) -> None:
+    english.open(server, INTRO)
+    run = english.run(INTRO, "chuoi")
+    run.get_by_role("button", name=english.say("lesson.run.start")).click()
+    run.get_by_role("button", name=english.say("job.cancel")).click()
+    start = run.get_by_role("button", name=english.say("lesson.run.start"))
+    expect(start).to_be_enabled(timeout=JOB_MS)
+    expect(run.get_by_role("table")).to_contain_text(english.say("kind.recorded"))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("slug", ["", INTRO, FUSION])
+def test_nothing_stands_in_the_way_of_a_screen_reader(
+    learner: Learner, server: str, theme: str, slug: str
+) -> None:
+    """The explorer beside the text has a test of its own."""
+    learner.page.add_init_script(f"localStorage.setItem('explorer.theme', {theme!r})")
+    learner.open(server, slug)
+    if slug == FUSION:
+        learner.skip_all()
+    expect(learner.page.locator(f".app[data-theme={theme}]")).to_be_visible()
+    beside = {"fromShadowDom": ["[data-testid=stBidiComponentIsolated]", ".lesson-beside"]}
+    context = {"exclude": [beside]} if slug == FUSION else None
+    found = Axe().run(learner.page, context=context, options={"resultTypes": ["violations"]})
+    serious = [
+        (v["id"], [n["target"] for n in v["nodes"]])
+        for v in found.response["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]
+    assert not serious

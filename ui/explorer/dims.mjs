@@ -1,0 +1,82 @@
+// Dimensions and byte counts over symbols: `12*rows*cols+8*cols`, `(s+1)//2`.
+//
+// The text is the compiler's (docs/ir.md). A parsed dimension is a function of the sizes, so that a
+// slider binds a symbol without asking anybody.
+
+const parsed = new Map();
+
+/** The value of a dimension's text at `sizes`; null where a symbol is unbound or the text is null. */
+export function evaluate(text, sizes) {
+  if (text === null || text === undefined || text === "?") return null;
+  let made = parsed.get(text);
+  if (made === undefined) {
+    made = parse(text);
+    parsed.set(text, made);
+  }
+  const value = made(sizes);
+  return Number.isNaN(value) ? null : value;
+}
+
+/** The symbols in a dimension's text, in order of appearance. */
+export function symbolsOf(text) {
+  const found = new Set();
+  for (const token of tokens(text ?? "")) if (token.name !== undefined) found.add(token.name);
+  return [...found];
+}
+
+const TOKEN = /\s*(?:(\d+)|"((?:[^"\\]|\\.)*)"|([A-Za-z_][\w.]*)|(\/\/|[-+*()]))/y;
+
+function tokens(text) {
+  const found = [];
+  TOKEN.lastIndex = 0;
+  while (TOKEN.lastIndex < text.length) {
+    const start = TOKEN.lastIndex;
+    const match = TOKEN.exec(text);
+    if (match === null) throw new SyntaxError(`no dimension: ${text.slice(start)}`);
+    if (match[1] !== undefined) found.push({ number: Number(match[1]) });
+    else if (match[2] !== undefined) found.push({ name: JSON.parse(`"${match[2]}"`) });
+    else if (match[3] !== undefined) found.push({ name: match[3] });
+    else found.push({ sign: match[4] });
+  }
+  return found;
+}
+
+/** sum = ["-"] term {("+"|"-") term}; term = factor {("*"|"//") factor}. */
+function parse(text) {
+  const list = tokens(text);
+  let at = 0;
+  const take = (sign) => list[at]?.sign === sign && (at += 1) > 0;
+  function factor() {
+    const token = list[at];
+    at += 1;
+    if (token?.number !== undefined) return () => token.number;
+    if (token?.name !== undefined) return (sizes) => sizes[token.name] ?? NaN;
+    if (token?.sign !== "(") throw new SyntaxError(`no dimension: ${text}`);
+    const inner = sum();
+    if (!take(")")) throw new SyntaxError(`no dimension: ${text}`);
+    return inner;
+  }
+  function term() {
+    let left = factor();
+    for (;;) {
+      const before = left;
+      if (take("*")) { const right = factor(); left = (s) => before(s) * right(s); }
+      else if (take("//")) { const right = factor(); left = (s) => Math.floor(before(s) / right(s)); }
+      else return left;
+    }
+  }
+  function sum() {
+    const negative = take("-");
+    const first = term();
+    let left = negative ? (s) => -first(s) : first;
+    for (;;) {
+      const before = left;
+      if (take("+")) { const right = term(); left = (s) => before(s) + right(s); }
+      else if (take("-")) { const right = term(); left = (s) => before(s) - right(s); }
+      else return left;
+    }
+  }
+  const whole = sum();
+  if (at !== list.length) throw new SyntaxError(`no dimension: ${text}`);
+  return whole;
+}

@@ -1,0 +1,138 @@
+// Every attempt to merge two groups, with its reason; the reader may force or forbid a pair.
+
+import { code, h, replace } from "../../dom.mjs";
+import { duration, t } from "../../text.mjs";
+import { evaluate } from "../../dims.mjs";
+import { about, letBe, overrule, overruled } from "../decide.mjs";
+import { print } from "../pipeline_text.mjs";
+import { amount, atSizes, dataTable, pick } from "../tables.mjs";
+
+export function create({ store, act, sample }) {
+  const content = h("div", { class: "decisions" });
+  const other = pairForm((word, pair) => {
+    const { asked, compile } = store.get();
+    again(overrule(asked.pipeline, compile.trace.pipeline, word, pair));
+  });
+  const element = h("div", { class: "decisions" }, content, other.element);
+  let sort = null;
+
+  const again = (pipeline) => act.again({ pipeline: print(pipeline), drift: false });
+
+  function draw(state) {
+    const { compile, asked, selection } = state;
+    const { trace } = compile;
+    const sizes = compile.sizes(state.bound, sample());
+    const busy = state.job !== null;
+    const now = overruled(asked.pipeline);
+    const fuse = compile.passes.findIndex((pass) => pass.name === "fuse");
+    const before = fuse >= 0 ? compile.states(fuse, null)[0] : null;
+    const originsOf = (name) => before?.byKey.get(name)?.origins ?? [];
+    const members = selection && ["group", "kernel"].includes(selection.kind) ? inside(compile, fuse, selection) : [];
+    const kind = (row) => about(row, selection, members, originsOf);
+    const filter = state.why && selection !== null;
+    const rows = trace.decisions.map((d, k) => ({ ...d, k })).filter((d) => !filter || kind(d));
+    const size = (key) => (row) => evaluate(row[key], sizes);
+    const columns = [
+      { key: "a", label: t("decisions.a"), value: (d) => d.a, cell: (d) => pick(`decision-${d.k}-a`, d.a, act) },
+      { key: "b", label: t("decisions.b"), value: (d) => d.b, cell: (d) => pick(`decision-${d.k}-b`, d.b, act) },
+      { key: "verdict", label: t("decisions.verdict"), value: (d) => d.verdict, cell: verdict },
+      { key: "act", label: t("decisions.act"), cell: (d) => controls(d, now, busy, state) },
+      { key: "rule", label: t("decisions.rule"), value: (d) => d.rule, cell: (d) => code(d.rule) },
+      { key: "why", label: t("decisions.why"), cell: (d) => [t(d.message, d.parameters), " ", h("span", { class: "hint" }, code(d.tier))] },
+      { key: "before", label: t("decisions.before"), value: size("bytes_before"), down: true, cell: (d) => amount(d.bytes_before, sizes) },
+      { key: "after", label: t("decisions.after"), value: size("bytes_after"), down: true, cell: (d) => amount(d.bytes_after, sizes) },
+      { key: "gain", label: t("decisions.gain"), value: (d) => d.gain, down: true, cell: (d) => duration(d.gain * 1e3) },
+    ];
+    other.draw(before, selection, busy);
+    replace(content,
+      overrides(now, busy, state),
+      h("div", { class: "row" },
+        h("input", { type: "checkbox", id: "decisions-why", checked: state.why, disabled: selection === null, onchange: (event) => act.why(event.target.checked) }),
+        h("label", { for: "decisions-why" }, t("decisions.only"), selection?.key ? [" ", code(selection.key)] : null),
+        h("span", { class: "hint" }, t("decisions.count", { n: rows.length, of: trace.decisions.length })),
+        sort ? h("button", { type: "button", class: "plain", id: "decisions-order", onclick: () => { sort = null; draw(store.get()); } }, t("decisions.order")) : null),
+      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes)),
+      trace.decisions.length === 0 ? h("p", null, t("decisions.none"))
+        : rows.length === 0 ? h("p", null, t("decisions.nothing"))
+          : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,
+            onSort: (next) => { sort = next; draw(store.get()); }, picked: kind }));
+  }
+
+  function controls(d, now, busy, { asked, compile }) {
+    const pair = `${d.a}+${d.b}`;
+    const button = (word) => h("button", {
+      type: "button", id: `${word}-${d.k}`, disabled: busy || now[word].includes(pair),
+      "aria-label": t(`decisions.${word}.of`, { a: d.a, b: d.b }),
+      onclick: () => again(overrule(asked.pipeline, compile.trace.pipeline, word, pair)),
+    }, t(`decisions.${word}`));
+    const forced = d.rule === "forbid" ? "forbid" : ["force", "forbid"].find((word) => now[word].includes(pair));
+    return h("span", { class: "controls" },
+      d.verdict === "merged" ? button("forbid") : d.rule === "forbid" ? null : button("force"),
+      forced ? h("span", { class: "hint" }, t(`decisions.${forced}.now`)) : null);
+  }
+
+  function overrides(now, busy, { asked, compile }) {
+    const items = ["force", "forbid"].flatMap((word) => now[word].map((pair, k) => h("li", null,
+      t(`decisions.${word}.now`), " ", code(pair), " ",
+      h("button", {
+        type: "button", id: `let-${word}-${k}`, disabled: busy, "aria-label": t("decisions.remove.of", { pair }),
+        onclick: () => again(letBe(asked.pipeline, compile.trace.pipeline, word, pair)),
+      }, t("decisions.remove")))));
+    if (items.length === 0) return null;
+    return h("div", { class: "overrides" }, h("h3", { id: "overrides-title" }, t("decisions.overruled")),
+      h("ul", { "aria-labelledby": "overrides-title" }, items),
+      h("p", { class: "hint" }, t("decisions.rules")));
+  }
+
+  return { element, keys: ["compile", "asked", "selection", "why", "bound", "job", "at", "event"], draw };
+}
+
+/** Any two values of the graph, to force or forbid: not every pair is tried by itself. */
+function pairForm(go) {
+  const known = h("datalist", { id: "pair-names" });
+  const fields = ["a", "b"].map((name) => h("input", { type: "text", id: `pair-${name}`, list: "pair-names", size: 14, spellcheck: "false", autocomplete: "off", oninput: ready }));
+  const labels = ["a", "b"].map((name) => h("label", { for: `pair-${name}` }));
+  const buttons = ["force", "forbid"].map((word) => h("button", {
+    type: "button", id: `pair-${word}`, onclick: () => go(word, fields.map((field) => field.value.trim()).join("+")),
+  }));
+  const summary = h("summary", null);
+  const hint = h("p", { class: "hint" });
+  const element = h("details", { class: "pair", id: "pair" }, summary, hint,
+    h("div", { class: "row" }, labels[0], fields[0], labels[1], fields[1], buttons, known));
+  let names = new Set(), off = false, last = null;
+
+  function ready() {
+    const [a, b] = fields.map((field) => field.value.trim());
+    for (const button of buttons) button.disabled = off || a === b || !names.has(a) || !names.has(b);
+  }
+
+  function draw(before, selection, busy) {
+    const nodes = before?.nodes.filter((node) => !["input", "output", "param"].includes(node.kind)) ?? [];
+    names = new Set(nodes.map((node) => node.key));
+    off = busy;
+    summary.textContent = t("decisions.pair");
+    hint.textContent = t("decisions.pair.hint");
+    ["a", "b"].forEach((name, k) => { labels[k].textContent = t(`decisions.${name}`); });
+    ["force", "forbid"].forEach((word, k) => { buttons[k].textContent = t(`decisions.${word}`); });
+    if (known.childElementCount !== names.size) replace(known, [...names].map((value) => h("option", { value })));
+    if (selection !== last && names.has(selection?.key)) fields[0].value = selection.key;
+    last = selection;
+    ready();
+  }
+
+  return { element, draw };
+}
+
+function verdict(d) {
+  return h("span", { class: `verdict ${d.verdict}` },
+    h("span", { "aria-hidden": "true" }, d.verdict === "merged" ? "✓ " : "◆ "), t(`verdict.${d.verdict}`));
+}
+
+/** Names of the ops in a selected group, or in the group that became a kernel. */
+function inside(compile, fuse, selection) {
+  if (fuse < 0) return [];
+  const after = compile.states(fuse, null)[1];
+  const key = selection.kind === "group" ? selection.key : null;
+  return after.nodes.filter((node) => (key !== null ? node.group === key
+    : node.group && node.origins.length > 0 && node.origins.every((o) => selection.origins.includes(o)))).map((node) => node.key);
+}

@@ -1,0 +1,332 @@
+// Two graphs under one camera: before and after, two compiles, or one merged difference.
+//
+// One layout per level, over the union of all its states: every state draws its part at those places, so
+// nothing jumps when a reader steps. Where the layout changes (another level, a small part laid out
+// alone), the camera keeps the place of what the selection came from, else of what was in sight, by
+// origins. Two panes with different layouts share one zoom and meet at shared origins.
+
+import { layout } from "../blobs.mjs";
+import { h, replace } from "../dom.mjs";
+import { bytes, t } from "../text.mjs";
+import { createCamera, createPane } from "./canvas.mjs";
+import { groupsOf } from "./groups.mjs";
+import { compareStates, label } from "./history.mjs";
+import { mergeStates } from "./merged.mjs";
+import { createMinimap } from "./minimap.mjs";
+import { overlay } from "./overlay.mjs";
+import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
+import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
+
+/** Frames drawn since the page was opened: one however many panes it shows. For measurements. */
+export const counted = { frames: 0 };
+
+const READABLE = 0.45;
+const MARGIN = 14;
+
+/** `{element, draw(both, state, hits, more), fit, centreOn(key), pictures(), groups()}`; `again()`: places came, draw again. */
+export function graphView({ act, embedded }, again) {
+  let frame = 0;
+  const camera = createCamera(() => { if (!frame) frame = requestAnimationFrame(paint); });
+  const panes = [0, 1].map((k) => createPane(camera, {
+    pick: (hit) => pick(hit), open: (hit) => open(hit),
+    over: (hit, x, y) => tell(k, hit, x, y), out: () => { tip.hidden = true; },
+  }, { wheel: (event) => !embedded || event.ctrlKey || panes[k].canvas.dataset.awake === "true" }));
+  for (const pane of panes) {
+    pane.canvas.addEventListener("pointerdown", () => { pane.canvas.dataset.awake = "true"; });
+    pane.canvas.addEventListener("pointerleave", () => { pane.canvas.dataset.awake = "false"; });
+  }
+  const minimap = createMinimap((x, y) => {
+    const [w, tall] = panes[1].size();
+    const { k } = camera.get();
+    camera.set({ x: w / 2 - (x + panes[1].shift.x) * k, y: tall / 2 - (y + panes[1].shift.y) * k, k, moved: true });
+  });
+  const titles = [h("h2", null), h("h2", null)];
+  const notes = [h("p", { class: "hint pane-note" }), h("p", { class: "hint pane-note" })];
+  const tip = h("div", { class: "pane-tip", "aria-hidden": "true", translate: "no", hidden: true });
+  const zooms = h("div", { class: "zooms" });
+  const columns = ["before", "after"].map((side, k) => h("div", { class: `pane ${side}` },
+    h("div", { class: "pane-head" }, titles[k], notes[k]), h("div", { class: "pane-room" }, panes[k].canvas)));
+  columns[1].lastChild.append(minimap.element, zooms);
+  const element = h("div", { class: "columns graphs" }, columns, tip);
+
+  let places = [null, null];   // {key, boxes, routes, groups} that each pane draws at
+  let last = null;             // the scene and view that were drawn last, to meet at when places change
+  let fitted = false;
+  let asked = null;            // {both, state, hits} of the last draw
+  const answers = new Map();   // layout answers by key, made ready
+  const failed = new Map();
+
+  new ResizeObserver(() => {
+    if (panes[1].size()[0] === 0) return;
+    if (!camera.get().moved && last !== null) first(); else paint();
+  }).observe(element);
+
+  function paint() {
+    if (frame) cancelAnimationFrame(frame);
+    frame = 0;
+    counted.frames += 1;
+    if (!columns[0].hidden) panes[0].draw();
+    panes[1].draw();
+    minimap.draw(panes[1]);
+  }
+
+  // ---- layouts ---------------------------------------------------------------------------------
+
+  /** The answer for the level of pass `at`, or null until it is there; then everything is drawn again. */
+  function answer(compile, at, inside) {
+    const [first] = compile.history.stretch(at);
+    const key = `${compile.digest}/${first}/${inside}`;
+    if (answers.has(key)) return answers.get(key);
+    if (failed.has(key)) return null;
+    answers.set(key, null);
+    layout(compile.digest, first, inside).then((found) => answers.set(key, ready(key, found)), (failure) => {
+      answers.delete(key);
+      failed.set(key, failure.error ?? { message: "layout.large", parameters: {} });
+    }).then(() => { if (asked !== null) { again(); prefetch(compile); } });
+    if (answers.size > 40) for (const old of answers.keys()) { if (old !== key) { answers.delete(old); break; } }
+    return null;
+  }
+
+  const ready = (key, found) => ({
+    key, ...found,
+    routes: new Map(found.routes.map(([a, b, p]) => [`${a}\u0000${b}`, p])),
+    alone: new Map(Object.entries(found.alone ?? {}).map(([name, part]) => [name, { ...ready(`${key}/${name}`, part), small: true }])),
+  });
+
+  /** The other levels of a compile, one after the other, so that stepping there asks for nothing. */
+  function prefetch(compile) {
+    if (!compile.whole || asked === null || (asked.state.compile !== compile && asked.state.left !== compile)) return;
+    for (let at = 0; at < compile.passes.length; at = compile.history.stretch(at)[1] + 1) {
+      const [first] = compile.history.stretch(at);
+      const key = `${compile.digest}/${first}/`;
+      if (answers.get(key) === null) return;
+      if (!answers.has(key) && !failed.has(key)) { answer(compile, at, ""); return; }
+    }
+  }
+
+  /** Where the state of one side is drawn: alone where it fills little of the whole level. */
+  function placesOf(side, k, state) {
+    const found = answer(side.compile, side.at, side.compile === state.compile ? state.inside : "");
+    if (found === null) return null;
+    const name = `${side.at}.${k === 0 && state.left === null ? "before" : "after"}`;
+    return state.event === null && !state.merged && found.alone.get(name) || found;
+  }
+
+  // ---- drawing ---------------------------------------------------------------------------------
+
+  /** Draw the sides `{compile, at, state}`; `hits` are keys that a search found, `more` a plan and a report. */
+  function draw(both, state, hits, more) {
+    const { sizes, plan } = more;
+    const merged = state.merged && state.left === null;
+    columns[0].hidden = merged;
+    element.classList.toggle("merged", merged);
+    const names = merged ? ["", "pane.merged"] : state.left === null ? ["pane.before", "pane.after"] : ["pane.left", "pane.right"];
+    titles.forEach((title, k) => { title.textContent = names[k] ? t(names[k]) : ""; });
+
+    const found = both.map((side, k) => placesOf(side, k, state));
+    const marks = state.left === null ? compareStates(both[0].state, both[1].state) : [new Map(), new Map()];
+    const most = Math.max(...both.map((side, k) => mostBytes(side.state, sizes[k])));
+    const union = merged ? mergeStates(both[0].state, both[1].state) : null;
+    const heats = both.map((side, k) => overlay(state.overlay, union ? union.state : side.state, {
+      sizes: sizes[k], plan: plan[k], report: state.times?.report ?? state.times, pass: side.compile.passes[side.at],
+    }));
+    const hottest = Math.max(...heats.map((heat) => heat.most));
+    heats.forEach((heat, k) => { heats[k] = { ...heat, most: hottest }; });
+    asked = { both, state, hits, more, heats };
+    const scenes = both.map((side, k) => {
+      if (found[k] === null || (merged && k === 0)) return EMPTY;
+      const view = {
+        marks: marks[k], edgeMarks: null, sizes: sizes[k], most, selection: state.selection, hover: state.hover,
+        hits, closed: state.closed, heat: heats[k],
+      };
+      return union ? sceneOf(union.state, found[k], { ...view, marks: union.marks, edgeMarks: union.edges })
+        : sceneOf(side.state, found[k], view);
+    });
+    meet(found, scenes, state);
+    panes.forEach((pane, k) => pane.show(scenes[k]));
+    both.forEach((side, k) => note(k, side, found[k], state));
+    places = found;
+    if (scenes[1].box !== null) {
+      reveal(scenes, state);
+      last = { scene: scenes[1], places: found[1], compile: both[1].compile };
+    }
+    paint();
+    const drawn = merged ? [scenes[1]] : scenes;
+    return {
+      scale: most, heat: heats[1], boxed: drawn.some((s) => s.groups.length > 0), ghosts: drawn.some((s) => s.edges.some((e) => e.ghost)),
+      marks: new Set(drawn.flatMap((s) => [...s.nodes, ...s.edges].map((n) => n.mark))),
+    };
+  }
+
+  /** Move camera and panes so that what is known stays where it is. */
+  function meet(found, scenes, state) {
+    const [left, right] = panes.map((pane) => pane.shift);
+    const before = { ...right };
+    Object.assign(right, { x: 0, y: 0 });
+    Object.assign(left, { x: 0, y: 0 });
+    if (found[0] !== found[1] && scenes[0].box !== null && scenes[1].box !== null) {
+      const pair = meeting(scenes[1], scenes[0], state.selection);
+      const [a, b] = pair ?? [middle(scenes[1].box), middle(scenes[0].box)];
+      Object.assign(left, { x: a.x - b.x, y: a.y - b.y });
+    }
+    if (scenes[1].box === null || last === null || last.places === found[1]) return;
+    const pair = meeting(last.scene, scenes[1], state.selection, inSight(before));
+    if (pair === null) { fitted = false; return; }
+    const { x, y, k, moved } = camera.get();
+    const at = { x: pair[0].x * k + x + before.x * k, y: pair[0].y * k + y + before.y * k };
+    const next = moved ? k : Math.min(Math.max(k, READABLE), widest(scenes, pair[1], at) ?? k);
+    Object.assign(camera.get(), { k: next, x: at.x - pair[1].x * next, y: at.y - pair[1].y * next });
+  }
+
+  /** The scale at which everything is in sight with a place held where it is; null where it would be tiny. */
+  function widest(scenes, held, at) {
+    const box = whole(scenes);
+    const [w, tall] = panes[1].size();
+    const k = Math.min(1.2,
+      (at.x - MARGIN) / Math.max(1, held.x - box.x), (w - MARGIN - at.x) / Math.max(1, box.x + box.w - held.x),
+      (at.y - MARGIN) / Math.max(1, held.y - box.y), (tall - MARGIN - at.y) / Math.max(1, box.y + box.h - held.y));
+    return k >= READABLE ? k : null;
+  }
+
+  const middle = (box) => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
+  const inSight = (shift) => {
+    const { x, y, k } = camera.get();
+    const [w, tall] = panes[1].size();
+    return (n) => (n.x + shift.x + n.w) * k + x > 0 && (n.x + shift.x) * k + x < w
+      && (n.y + shift.y + n.h) * k + y > 0 && (n.y + shift.y) * k + y < tall;
+  };
+
+  function whole(scenes = panes.map((pane) => pane.scene())) {
+    return around(scenes.flatMap((scene, k) => (scene.box === null ? []
+      : [{ ...scene.box, x: scene.box.x + panes[k].shift.x, y: scene.box.y + panes[k].shift.y }])));
+  }
+
+  /** The first picture of a compile is whole, or readable where the whole would be tiny; later, what changed is in sight. */
+  function reveal(scenes, state) {
+    const place = `${state.at}.${state.event}`;
+    const moved = reveal.place !== place || reveal.compile !== state.compile;
+    Object.assign(reveal, { place, compile: state.compile });
+    if (!fitted) { first(); return; }
+    if (!moved) return;
+    const changed = scenes.flatMap((scene, k) => scene.nodes.filter((n) => n.mark !== "same").map((n) => [n, k]));
+    if (changed.length === 0 || changed.some(([n, k]) => inSight(panes[k].shift)(n))) return;
+    centreBox(...changed[0]);
+  }
+
+  function first() {
+    if (whole() === null || panes[1].size()[0] === 0) return;
+    fitted = true;
+    fit();
+    if (camera.get().k >= READABLE) return;
+    const scene = panes[1].scene();
+    const box = scene.nodes.find((n) => n.picked) ?? scene.nodes.find((n) => n.mark !== "same") ?? scene.nodes[0];
+    const [w, tall] = panes[1].size();
+    const k = 0.7;
+    camera.set({ k, x: w / 2 - (box.x + box.w / 2) * k, y: Math.min(tall / 3, 80) - box.y * k });
+  }
+
+  /** Show the whole of both scenes. */
+  function fit() {
+    const box = whole();
+    if (box === null) return;
+    const [w, tall] = panes[1].size();
+    const k = Math.min(1.2, Math.max(0.02, Math.min((w - 2 * MARGIN) / box.w, (tall - 2 * MARGIN) / box.h)));
+    camera.set({ k, x: (w - box.w * k) / 2 - box.x * k, y: (tall - box.h * k) / 2 - box.y * k });
+  }
+
+  function zoom(factor) {
+    const [w, tall] = panes[1].size();
+    camera.zoom(w / 2, tall / 2, factor);
+  }
+
+  function centreBox(n, side) {
+    const [w, tall] = panes[side].size();
+    const { k } = camera.get();
+    camera.set({ k, moved: true, x: w / 2 - (n.x + n.w / 2 + panes[side].shift.x) * k, y: tall / 2 - (n.y + n.h / 2 + panes[side].shift.y) * k });
+  }
+
+  /** Bring a node or group into the middle, at a scale at which it reads. */
+  function centreOn(key) {
+    for (const side of [1, 0]) {
+      const scene = panes[side].scene();
+      const box = scene.nodes.find((n) => n.key === key || n.group?.members.includes(key)) ?? scene.groups.find((g) => g.group.id === key);
+      if (!box) continue;
+      if (camera.get().k < 0.6) Object.assign(camera.get(), { k: 0.8 });
+      centreBox(box, side);
+      return true;
+    }
+    return false;
+  }
+
+  // ---- pointer ----------------------------------------------------------------------------------
+
+  function pick({ node, frame: framed }) {
+    if (node?.group && node.of === null) act.select({ kind: "origin", key: node.group.label, origins: node.origins });
+    else if (node) act.select(node.group ? ofGroup(node.of) : ofNode(node.of));
+    else act.select(framed ? ofGroup(framed.of) : NOTHING);
+  }
+
+  /** A double click opens what is closed and closes what is open. */
+  function open({ node, frame: framed }) {
+    const group = node?.group ?? framed?.group;
+    if (!group) return;
+    if (places[1]?.overview) act.inside(group.key);
+    else act.toggle(group);
+  }
+
+  function tell(k, { node, frame: framed }, x, y) {
+    const found = node ?? framed;
+    tip.hidden = !found;
+    if (!found) return;
+    const side = asked.both[k];
+    const lines = node ? (node.group ? node.lines : label(node.of, side.state.constants)) : [framed.label];
+    const { reads, writes } = found.moved;
+    const heat = asked.heats[k].values.get(framed || node.group ? `group ${found.group.key}` : found.key);
+    replace(tip, h("strong", null, node && !node.group ? node.of.key : lines[0]),
+      lines.filter((line) => node && !node.group && line !== node.of.key || lines.indexOf(line) > 0).map((line) => h("div", null, line)),
+      reads + writes > 0 ? h("div", null, t("pane.moved", { reads: bytes(reads), writes: bytes(writes) })) : null,
+      heat === undefined ? null : h("div", null, t(`overlay.${asked.state.overlay}`), " ", asked.heats[k].said(heat)));
+    const room = element.getBoundingClientRect(), box = panes[k].canvas.getBoundingClientRect();
+    const left = box.left - room.left + x, top = box.top - room.top + y;
+    tip.style.left = `${Math.min(left + 14, room.width - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${top + 18 + tip.offsetHeight > room.height ? top - tip.offsetHeight - 8 : top + 18}px`;
+  }
+
+  function note(k, side, where, state) {
+    const texts = [];
+    const [firstPass] = side.compile.history.stretch(side.at);
+    const error = failed.get(`${side.compile.digest}/${firstPass}/${side.compile === state.compile ? state.inside : ""}`);
+    if (error) texts.push(t(error.message, error.parameters));
+    else if (where === null) texts.push(t("pane.placing"));
+    else if (where.overview) texts.push(t("pane.overview"));
+    else if (where.small) texts.push(t("pane.alone"));
+    if (state.left !== null && k === 0) texts.push(t("pane.aligned"));
+    notes[k].textContent = texts.join(" ");
+  }
+
+  return {
+    element, draw, fit, centreOn,
+    zoom,
+    repaint() { for (const pane of panes) pane.repaint(); controls(); },
+    /** What can be exported: `[{side, scene, title}]`. */
+    pictures: () => panes.map((pane, k) => ({ side: k, scene: pane.scene(), title: titles[k].textContent, palette: pane.palette() }))
+      .filter((picture) => picture.scene.box !== null),
+    /** Groups of the right state, or of the left one where that has none. */
+    groups() {
+      if (asked === null) return [];
+      for (const k of [1, 0]) {
+        const found = places[k] ? groupsOf(asked.both[k].state, places[k]) : [];
+        if (found.length) return found;
+      }
+      return [];
+    },
+    overview: () => Boolean(places[1]?.overview),
+  };
+
+  function controls() {
+    replace(zooms,
+      h("button", { type: "button", id: "zoom-out", title: t("pane.zoom.out"), "aria-label": t("pane.zoom.out"), onclick: () => zoom(1 / 1.3) }, "−"),
+      h("button", { type: "button", id: "zoom-in", title: t("pane.zoom.in"), "aria-label": t("pane.zoom.in"), onclick: () => zoom(1.3) }, "+"),
+      h("button", { type: "button", id: "zoom-fit", title: t("pane.fit"), "aria-label": t("pane.fit"), onclick: fit }, "⤢"));
+  }
+}

@@ -1,0 +1,53 @@
+// Keys of the explorer. They act with the focus inside it and not in a text field.
+//
+//     ↑ ↓ pass    ← → rewrite    N P changed pass    / search    F fit    ? help    Esc leave
+//
+// The application's root stops every key from reaching the host page, whether it is handled or not.
+
+const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]";
+
+/** What the help sheet lists: the keys as they are printed, the message that says what they do. */
+export const KEYS = [
+  [["↑", "↓"], "keys.pass"], [["←", "→"], "keys.rewrite"], [["N", "P"], "keys.changed"],
+  [["Home", "End"], "keys.ends"], [["/", "Ctrl F"], "keys.search"], [["F"], "keys.fit"],
+  [["?"], "keys.help"], [["Esc"], "keys.leave"],
+];
+
+export function keydown(event, { store, act }) {
+  const target = event.composedPath()[0];
+  const state = store.get();
+  if (event.isComposing || event.defaultPrevented) return;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "f") {
+    event.preventDefault();
+    search(event.currentTarget);
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    if (state.help) act.help(false);
+    else target.blur?.();
+    return;
+  }
+  if (state.help || target.matches?.(TYPING) || state.compile === null) return;
+  if (event.shiftKey && event.key.length > 1) return;
+  const own = target.closest?.("[role=tablist], [role=radiogroup], [role=menu], [role=slider], [type=range]");
+  if (own && /^(Arrow|Home|End|Page)/.test(event.key)) return;
+  const lines = target.closest?.("[role=listbox]:not(.passes)");
+  if (lines && /^(Arrow(Up|Down)|Home|End|Page)/.test(event.key)) return;
+  const doing = {
+    ArrowUp: () => act.goto(state.at - 1), ArrowDown: () => act.goto(state.at + 1),
+    ArrowLeft: () => act.step(-1), ArrowRight: () => act.step(1),
+    Home: () => act.goto(0), End: () => act.goto(state.compile.passes.length - 1),
+    n: () => act.changed(1), p: () => act.changed(-1),
+    f: () => act.fit?.(), "/": () => search(event.currentTarget), "?": () => act.help(true),
+  }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (doing === undefined) return;
+  event.preventDefault();
+  doing();
+}
+
+function search(element) {
+  const field = element.querySelector("#search");
+  field?.focus();
+  field?.select();
+}

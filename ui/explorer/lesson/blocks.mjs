@@ -1,0 +1,450 @@
+// The blocks of a lesson that run: views, runs, listings, predictions, exercises, the closing table.
+// Each is `{element, draw(what)}`; `what` is "figures", "progress" or "all".
+
+import { code, h, replace } from "../dom.mjs";
+import { download } from "../files.mjs";
+import { conditionCard } from "../measure/conditions.mjs";
+import { alone, date, known, language, number, t, times } from "../text.mjs";
+import { readNumber } from "./decimal.mjs";
+import { evidence, FORMATS } from "./evidence.mjs";
+import { kindTag } from "./prose.mjs";
+import { answerOf, cell, columnOf, hintOf, isRight, kindOf, reportOf, sizesText, VARIANTS, withUnit } from "./values.mjs";
+
+export const MAKE = { view, run, listing, predict, exercise, closing };
+
+const id = (context, name) => `${context.state.lesson.id}/${name}`;
+
+/** A problem as the page says all of them. */
+export function problem(error) {
+  const { message = "error.internal", parameters = {}, text = "" } = error ?? {};
+  const way = `${message}.remedy`;
+  return h("div", { class: "problem", role: "alert" },
+    h("p", { class: "problem-title" }, known(message) ? alone(message, parameters) : text || message),
+    known(way) ? h("p", null, alone(way, parameters)) : null);
+}
+
+/** What the machine is doing, with a button to stop it. */
+function progress(job) {
+  return h("div", { class: "progress" }, h("span", null, job.text),
+    job.of ? h("progress", { value: job.done, max: job.of, "aria-label": job.text }) : null,
+    h("button", { type: "button", onclick: () => job.cancel() }, t("job.cancel")));
+}
+
+function phrase(event) {
+  if (event.event === "queued") return t("job.queued", { n: event.position });
+  if (event.event === "started") return t("job.started");
+  const key = event.phase === "pass" ? "progress.other" : `progress.${event.phase}`;
+  const words = { name: event.name ?? event.phase ?? "", done: event.done ?? 0, of: event.of ?? 0, outcome: "" };
+  return t(known(key) ? key : "progress.other", words);
+}
+
+/** Run a job of a block and draw the block while it runs; the result, or null. */
+async function work(block, context, request, text, hear = () => {}) {
+  const job = context.shell.run(request, (event) => {
+    hear(event);
+    if (event.phase !== "check") Object.assign(block.job, { text: `${text}: ${phrase(event)}`, done: event.done ?? 0, of: event.of ?? 0 });
+    block.draw("job");
+  });
+  block.job = { text, done: 0, of: 0, cancel: () => job.cancel() };
+  block.error = null;
+  block.draw("job");
+  try {
+    return await job.done;
+  } catch (error) {
+    block.error = error.error ?? error;
+    context.shell.announce(t("lesson.failed"));
+    return null;
+  } finally {
+    block.job = null;
+  }
+}
+
+function ask(data, wanted) {
+  return {
+    kind: "measure", model: wanted.measure, numerics: wanted.numerics ?? "default",
+    pipeline: wanted.pipeline ?? "", pin: "", target: "cpu", sizes: wanted.sizes,
+  };
+}
+
+/** Where a figure was taken, in a line, and the card behind it. */
+export function cardOf(context, name, open = false) {
+  const { state } = context;
+  const got = reportOf(state, name);
+  if (got === null) return null;
+  const { conditions } = got.report;
+  const label = state.lesson.runs[name].label[language()];
+  const line = got.recorded ? "lesson.card.recorded" : "lesson.card.live";
+  return h("details", { class: "card-behind", open },
+    h("summary", null, t(line, { name: label, machine: conditions.cpu, date: date(conditions.date) })),
+    conditionCard(conditions, `card-${context.next()}`));
+}
+
+// ---- views ---------------------------------------------------------------------------------------
+
+function view(block, context) {
+  const [name] = block.ids;
+  const element = h("div", { class: "block block-view" });
+  const made = { element, view: name, draw };
+  function draw() {
+    const beside = context.beside();
+    const keys = context.state.lesson.views[name];
+    const sides = keys.before ? "lesson.view.two" : keys.pass ? "lesson.view.pass" : "lesson.view.model";
+    if (beside === null) return;
+    replace(element, h("button", {
+      type: "button", id: `view-${name}`, "aria-pressed": String(beside.shown() === name),
+      onclick: () => beside.show(name, true),
+    }, t(sides, { pass: keys.pass ?? "", model: keys.model })));
+  }
+  draw();
+  return made;
+}
+
+// ---- runs ----------------------------------------------------------------------------------------
+
+function run(block, context, k) {
+  const { state } = context;
+  const element = h("section", { class: "block block-run" });
+  const made = { element, job: null, error: null, draw };
+  const several = block.ids.length > 1;
+  const hidden = (column) => block.hide.includes(column) && !context.done(block.until);
+
+  function label(column) {
+    const { metric, which } = columnOf(column);
+    const name = t(`lesson.column.${metric.replaceAll(".", "-")}`);
+    const said = which ? t("lesson.column.which", { name, which: t(`lesson.which.${which}`) }) : name;
+    const recorded = block.ids.some((each) => reportOf(state, each)?.recorded);
+    return [said, " ", kindTag(kindOf([metric]), recorded && column !== "conditions.sizes")];
+  }
+
+  const shown = (name, column, variant) => (hidden(column)
+    ? [h("span", { "aria-hidden": "true" }, "?"), h("span", { class: "unseen" }, t("lesson.hidden"))]
+    : cell(state, name, column, variant));
+
+  function rows() {
+    if (several) return block.ids.map((name) => [state.lesson.runs[name].label[language()], ...block.table.map((c) => shown(name, c, ""))]);
+    const variants = block.rows.length ? block.rows : VARIANTS;
+    return variants.map((variant) => [t(`run.${variant}`), ...block.table.map((c) => shown(block.ids[0], c, variant))]);
+  }
+
+  function draw(what = "all") {
+    if (what === "progress" && !block.hide.length) return;
+    const names = block.ids.map((name) => state.lesson.runs[name].label[language()]).join("; ");
+    const caption = several ? names : `${names}, ${sizesText(state.lesson.runs[block.ids[0]].sizes)}`;
+    element.setAttribute("aria-label", t("lesson.run", { names }));
+    replace(element,
+      h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.run", { names }) }, h("table", null,
+        h("caption", null, caption),
+        h("thead", null, h("tr", null, [t(several ? "lesson.run.what" : "lesson.run.variant"), ...block.table.map(label)]
+          .map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", null, rows().map((cells) => h("tr", null, cells.map((each, k) =>
+          (k === 0 ? h("th", { scope: "row" }, each) : h("td", null, each)))))))),
+      block.hide.some(hidden) ? h("p", { class: "hint" }, t("lesson.hidden.why")) : null,
+      h("div", { class: "actions" },
+        made.job ? progress(made.job) : h("button", { type: "button", id: `run-${k}`, onclick: start }, t("lesson.run.start"))),
+      made.error && !made.error.cancelled ? [problem(made.error), h("p", { class: "hint" }, t("lesson.run.kept"))] : null,
+      block.ids.map((name) => cardOf(context, name)));
+  }
+
+  async function start() {
+    for (const name of block.ids) {
+      const wanted = state.lesson.runs[name];
+      const event = await work(made, context, ask(state, wanted), wanted.label[language()]);
+      if (event === null) break;
+      state.live[name] = event.report;
+      context.redraw("figures");
+    }
+    draw();
+    if (!made.error) context.shell.announce(t("lesson.run.done"));
+  }
+
+  draw();
+  return made;
+}
+
+// ---- listings ------------------------------------------------------------------------------------
+
+function listing(block, context) {
+  const [name] = block.ids;
+  const element = h("figure", { class: "block block-listing" });
+  function draw() {
+    const wanted = context.state.lesson.listings[name];
+    const caption = t(`lesson.listing.${wanted.side}`, { pass: wanted.at, model: wanted.model });
+    replace(element, h("figcaption", null, caption),
+      h("pre", { class: "listing", tabindex: 0, role: "region", "aria-label": caption },
+        code(context.state.lesson.recorded.listings[name] ?? t("figure.none"))));
+  }
+  draw();
+  return { element, draw };
+}
+
+// ---- predictions ---------------------------------------------------------------------------------
+
+/** Nothing behind this block is shown until each of its questions is locked or skipped. */
+function predict(block, context, k) {
+  const { state } = context;
+  const element = h("section", { class: "block block-predict" });
+  const typed = {}, echoed = {}, wrong = {};
+  const left = () => block.ids.filter((name) => !context.done(name));
+
+  function draw(what = "all") {
+    const some = left().length;
+    if (what === "figures" && some) return;
+    element.setAttribute("aria-label", t("lesson.predict"));
+    replace(element, h("p", { class: "block-title" }, t("lesson.predict")),
+      block.ids.map((name) => (context.done(name) ? locked(name) : question(name))),
+      some ? h("div", { class: "actions" },
+        h("button", { type: "button", id: `skip-${k}`, onclick: skip }, t("lesson.skip", { n: some })),
+        h("span", { class: "hint" }, t("lesson.gate"))) : null);
+  }
+
+  function question(name) {
+    const { ask: asked, unit } = state.lesson.predictions[name];
+    const field = `guess-${name}`;
+    const said = wrong[name] ? t("lesson.predict.wrong") : echoed[name]
+      ? t(/[.,]/.test(echoed[name].digits) ? "lesson.reading.decimal" : "lesson.reading.whole", { text: typed[name], digits: echoed[name].digits }) : "";
+    return h("form", { class: "question", onsubmit: (event) => { event.preventDefault(); lock(name); } },
+      h("label", { for: field }, asked[language()]),
+      h("div", { class: "answer" },
+        h("input", {
+          type: "text", inputmode: "decimal", autocomplete: "off", id: field, value: typed[name] ?? "",
+          "aria-describedby": `${field}-said`, "aria-invalid": wrong[name] ? "true" : null,
+          oninput: (event) => { typed[name] = event.target.value; if (echoed[name] || wrong[name]) { delete echoed[name]; delete wrong[name]; draw(); } },
+        }),
+        h("span", { class: "unit" }, unit === "x" ? t("lesson.unit.x") : unit),
+        h("button", { type: "submit", class: "primary" }, t(echoed[name] ? "lesson.lock.again" : "lesson.lock"))),
+      h("p", { id: `${field}-said`, class: wrong[name] ? "said wrong" : "said", role: "status" }, said));
+  }
+
+  function locked(name) {
+    const prediction = state.lesson.predictions[name];
+    const event = context.progress().locks.get(id(context, name));
+    const { value: answer, kind, recorded } = answerOf(state, prediction);
+    const truth = [t("lesson.answer"), " ", h("strong", null, answer === null ? t("figure.none") : withUnit(answer, prediction.unit)), " ", kindTag(kind, recorded)];
+    const asked = h("p", null, prediction.ask[language()]);
+    if (!event) return h("div", { class: "question done" }, asked, h("p", null, t("lesson.skipped"), " ", truth));
+    const right = prediction.graded ? isRight(prediction, event.value, answer) : null;
+    const hint = right === false ? hintOf(prediction, event.value, state.lesson.sizes) : null;
+    return h("div", { class: "question done" }, asked,
+      h("p", null, t("lesson.locked"), " ", h("strong", null, withUnit(event.value, prediction.unit)), ". ",
+        right === null ? null : h("span", { class: right ? "verdict right" : "verdict off" }, t(right ? "lesson.right" : "lesson.off")), right === null ? null : " ",
+        truth),
+      hint ? h("p", { class: "hint-near" }, t("lesson.hint"), " ", hint[language()]) : null);
+  }
+
+  function lock(name) {
+    const { unit, ask: asked } = state.lesson.predictions[name];
+    const read = readNumber(typed[name] ?? "", language(), unit === "x" ? "" : unit);
+    if (read === null) {
+      wrong[name] = true;
+      draw();
+      element.querySelector(`#guess-${CSS.escape(name)}`)?.focus();
+      return;
+    }
+    if (read.ambiguous && echoed[name]?.value !== read.value) {
+      echoed[name] = read;
+      draw();
+      return;
+    }
+    context.add({ id: id(context, name), kind: "lock", value: read.value, conditions: { sizes: state.lesson.sizes, language: language() } });
+    context.shell.announce(t("lesson.locked.said", { ask: asked[language()] }));
+    const [next] = left();
+    if (next) element.querySelector(`#guess-${CSS.escape(next)}`)?.focus();
+  }
+
+  function skip() {
+    for (const name of left()) context.add({ id: id(context, name), kind: "skip", value: null });
+  }
+
+  draw();
+  return { element, draw, open: () => left().length > 0 };
+}
+
+// ---- exercises -----------------------------------------------------------------------------------
+
+const STATES = ["off", "on"];
+const MIB = 2 ** 20;
+
+const plain = (value) => String(Number(value.toPrecision(9))).replace(".", language() === "vi" ? "," : ".");
+
+/** Switch a pass off and on, run, and keep a ledger; graded by compiling and running. */
+function exercise(block, context) {
+  const { state } = context;
+  const [name] = block.ids;
+  const wanted = state.lesson.exercises[name];
+  const sizes = Object.keys(state.lesson.sizes);
+  const needed = wanted.checks.find((each) => each.check === "floor")?.sizes ?? 3;
+  const element = h("section", { class: "block block-exercise" });
+  const made = { element, job: null, error: null, draw };
+  const pipelines = { off: `default,${wanted.pass}{by=origin}`, on: "default" };
+  const ran = {};
+  let on = true, checks = [], wrong = null, echoes = [], confirmed = "";
+  const cells = Array.from({ length: needed }, () => ({}));
+  restore();
+
+  /** The last attempt comes back, so that a closed tab costs nothing. */
+  function restore() {
+    const last = context.progress().attempts.get(id(context, name))?.at(-1);
+    if (!last?.value?.submission) return;
+    const { submission } = last.value;
+    checks = last.value.checks ?? [];
+    for (const which of STATES) if (submission[which]) ran[which] ??= { pipeline: submission[which] };
+    (submission.shapes ?? []).slice(0, needed).forEach((shape, k) => {
+      for (const size of sizes) cells[k][size] = String(shape.sizes?.[size] ?? "");
+      for (const which of STATES) cells[k][which] = shape[which] === null ? "" : plain(shape[which] / MIB);
+    });
+  }
+
+  function draw(what = "all") {
+    if (what === "figures" || what === "progress") return;
+    element.setAttribute("aria-label", t("lesson.exercise"));
+    const busy = made.job !== null;
+    replace(element, h("p", { class: "block-title" }, t("lesson.exercise")),
+      h("div", { class: "actions" },
+        h("button", { type: "button", role: "switch", id: `switch-${name}`, "aria-checked": String(on), disabled: busy, onclick: () => { on = !on; draw(); } },
+          t(on ? "lesson.switch.on" : "lesson.switch.off", { pass: wanted.pass })),
+        h("button", { type: "button", id: `try-${name}`, disabled: busy, onclick: attempt }, t("lesson.exercise.run"))),
+      ledger(), form(busy),
+      busy ? progress(made.job) : null,
+      made.error && !made.error.cancelled ? problem(made.error) : null,
+      checks.length ? results() : null);
+  }
+
+  function ledger() {
+    const row = (which) => [t(`lesson.state.${which}`, { pass: wanted.pass }),
+      ran[which]?.report ? number(ran[which].report.launches.fused) : t(ran[which] ? "lesson.ran.before" : "lesson.ran.not"),
+      ran[which]?.report ? cell({ live: { x: ran[which].report }, lesson: state.lesson }, "x", "latency.p50", "fused") : ""];
+    return h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.ledger") }, h("table", null,
+      h("caption", null, t("lesson.ledger")),
+      h("thead", null, h("tr", null,
+        h("th", { scope: "col" }, t("lesson.run.variant")),
+        h("th", { scope: "col" }, t("lesson.column.launches"), " ", kindTag("computed", false)),
+        h("th", { scope: "col" }, t("lesson.column.latency-p50"), " ", kindTag("measured", false)))),
+      h("tbody", null, STATES.map((which) => h("tr", null, row(which).map((text, k) => h(k ? "td" : "th", k ? null : { scope: "row" }, text)))))));
+  }
+
+  function form(busy) {
+    const field = (k, key, text) => h("td", null, h("input", {
+      type: "text", inputmode: "decimal", autocomplete: "off", size: 9, id: `cell-${name}-${k}-${key}`, value: cells[k][key] ?? "",
+      "aria-label": text, "aria-invalid": wrong && wrong.k === k && wrong.key === key ? "true" : null,
+      oninput: (event) => { cells[k][key] = event.target.value; confirmed = ""; },
+    }));
+    const said = wrong ? t(wrong.message, wrong.parameters) : echoes.join(" ");
+    return h("form", { onsubmit: (event) => { event.preventDefault(); submit(); } },
+      h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.ledger.computed") }, h("table", null,
+        h("caption", null, t("lesson.ledger.computed")),
+        h("thead", null, h("tr", null, h("th", { scope: "col" }, t("lesson.row")), sizes.map((size) => h("th", { scope: "col" }, code(size))),
+          STATES.map((which) => h("th", { scope: "col" }, t(`lesson.state.${which}`, { pass: wanted.pass }), ", MiB ", kindTag("computed", false))))),
+        h("tbody", null, cells.map((_, k) => h("tr", null, h("th", { scope: "row" }, number(k + 1)),
+          sizes.map((size) => field(k, size, t("lesson.cell.size", { row: k + 1, size }))),
+          STATES.map((which) => field(k, which, t(`lesson.cell.${which}`, { row: k + 1 })))))))),
+      h("p", { class: wrong ? "said wrong" : "said", role: "status", id: `said-${name}` }, said),
+      h("div", { class: "actions" },
+        h("button", { type: "submit", class: "primary", id: `submit-${name}`, disabled: busy }, t(echoes.length && !wrong ? "lesson.submit.again" : "lesson.submit"))));
+  }
+
+  function results() {
+    const passed = checks.length === wanted.checks.length && checks.every((each) => each.passed);
+    return h("div", { class: "results" }, h("p", { class: "block-title" }, t("lesson.checks")),
+      h("ol", null, checks.map((each) => h("li", { class: each.passed ? "verdict-row right" : "verdict-row off" },
+        h("span", { class: each.passed ? "verdict right" : "verdict off" }, t(each.passed ? "lesson.check.passed" : "lesson.check.failed")), " ",
+        h("strong", null, t(`lesson.check.${each.check}`)), ". ", alone(each.message, each.parameters)))),
+      made.job ? null : h("p", { class: "outcome" }, t(passed ? "lesson.passed" : "lesson.not-yet")));
+  }
+
+  async function attempt() {
+    const which = on ? "on" : "off";
+    const text = t(`lesson.state.${which}`, { pass: wanted.pass });
+    const event = await work(made, context, ask(state, { measure: state.lesson.model, sizes: state.lesson.sizes, pipeline: pipelines[which] }), text);
+    if (event !== null) {
+      ran[which] = { pipeline: pipelines[which], report: event.report };
+      context.shell.announce(t("lesson.run.done"));
+    }
+    draw();
+  }
+
+  /** The submission that the fields make, or null with `wrong` set. */
+  function read() {
+    wrong = null;
+    echoes = [];
+    const shapes = [];
+    for (const [k, row] of cells.entries()) {
+      const texts = [...sizes, ...STATES].map((key) => (row[key] ?? "").trim());
+      if (texts.every((text) => text === "")) continue;
+      const shape = { sizes: {}, off: null, on: null };
+      for (const key of sizes) {
+        const most = state.lesson.maximum[key];
+        const value = /^\d{1,7}$/.test((row[key] ?? "").trim()) ? Number(row[key]) : 0;
+        if (value < 1 || value > most) { wrong = { k, key, message: "lesson.wrong.size", parameters: { row: k + 1, name: key, most } }; return null; }
+        shape.sizes[key] = value;
+      }
+      for (const key of STATES) {
+        if (!(row[key] ?? "").trim()) continue;
+        const found = readNumber(row[key], language(), "MiB");
+        if (found === null || found.value < 0) { wrong = { k, key, message: "lesson.wrong.number", parameters: { row: k + 1 } }; return null; }
+        if (found.ambiguous) echoes.push(t(/[.,]/.test(found.digits) ? "lesson.reading.decimal" : "lesson.reading.whole", { text: row[key].trim(), digits: found.digits }));
+        shape[key] = found.value * MIB;
+      }
+      shapes.push(shape);
+    }
+    return { off: ran.off?.pipeline ?? null, on: ran.on?.pipeline ?? null, shapes };
+  }
+
+  async function submit() {
+    const submission = read();
+    if (submission === null) {
+      draw();
+      element.querySelector(`#${CSS.escape(`cell-${name}-${wrong.k}-${wrong.key}`)}`)?.focus();
+      return;
+    }
+    const asked = JSON.stringify(submission);
+    if (echoes.length && confirmed !== asked) {
+      confirmed = asked;
+      draw();
+      return;
+    }
+    echoes = [];
+    checks = [];
+    const request = { kind: "exercise", lesson: state.lesson.id, exercise: name, submission };
+    const event = await work(made, context, request, t("lesson.checking"), (heard) => {
+      if (heard.phase === "check") checks = [...checks, heard.check];
+    });
+    if (event !== null) {
+      checks = event.checks;
+      context.add({ id: id(context, name), kind: "attempt", value: { submission, passed: event.passed, checks: event.checks } });
+      context.shell.announce(t(event.passed ? "lesson.passed" : "lesson.not-yet"));
+    }
+    draw();
+  }
+
+  draw();
+  return made;
+}
+
+// ---- the closing table ---------------------------------------------------------------------------
+
+function closing(block, context) {
+  const element = h("section", { class: "block block-closing" });
+  const made = { element, draw };
+  function draw() {
+    const { state } = context;
+    const { rows, head } = evidence(state, context.progress());
+    element.setAttribute("aria-label", t("lesson.closing"));
+    replace(element,
+      h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.closing") }, h("table", null,
+        h("caption", null, t("lesson.closing")),
+        h("thead", null, h("tr", null, head.map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", null, rows.map((row) => h("tr", null,
+          h("th", { scope: "row" }, row.label), h("td", null, row.guess),
+          h("td", null, row.computed, row.computedKind ? [" ", kindTag("computed", false)] : null),
+          h("td", null, row.measured, row.kind ? [" ", kindTag(row.kind, row.recorded)] : null),
+          h("td", null, row.ratio === null ? "" : times(row.ratio))))))),
+      Object.keys(state.lesson.runs).filter((name) => rows.some((row) => row.runs.includes(name))).map((name) => cardOf(context, name)),
+      h("div", { class: "actions", role: "group", "aria-label": t("lesson.export") },
+        h("span", null, t("lesson.export")),
+        Object.entries(FORMATS).map(([format, { name, type, write }]) => h("button", {
+          type: "button", id: `export-${format}`, onclick: () => download(`${state.lesson.id}.${format}`, type, write(state, context)),
+        }, name))));
+  }
+  draw();
+  return made;
+}
