@@ -31,6 +31,9 @@ from compiler.pipeline import DEFAULT, OP_BY_OP, PASSES, parse_pipeline, print_p
 from compiler.worker import Options, error_json
 from sample_models import sample
 from tests.test_arrows import MAY
+from tests.traces import history_of
+from ui import layout as room
+from ui.grouping import BOXES
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -301,6 +304,29 @@ def test_keys_of_blobs() -> None:
         "params params[]": every(params),
     }
     assert f"{BINS} equal steps" in dict(rows)["params params[]"]
+
+
+def test_keys_of_a_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [[kind.replace(" `", " ").replace("`", ""), text]
+            for kind, text in table(read("json.md"), "Layout")]  # fmt: skip
+    told = {kind: named(text) for kind, text in rows}
+    document = history_of("tiny_gpt")
+    small = room.layout(document, 0)
+    monkeypatch.setattr(room, "LARGE", 10)
+    large = room.layout(document, 0)
+    assert told == {
+        "layout": list(small),
+        "layout groups[]": list(small["groups"][0]),
+        "layout overview": list(large["overview"]),
+        "layout overview.groups[]": list(large["overview"]["groups"][0]),
+    }
+    assert small["overview"] is None and list(large) == list(small)
+
+
+def test_numbers_of_layouts() -> None:
+    text = read("page.md")
+    for number in (room.DOT, room.BENDS, room.BENDS // 2, room.LARGE, BOXES):
+        assert f"{number:,}" in text[text.index("## Layouts") :]
 
 
 def test_keys_of_errors_and_requests() -> None:

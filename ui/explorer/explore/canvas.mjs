@@ -8,6 +8,7 @@
 const DETAIL = 0.35;
 const LINE = 14;
 const CELL = 240;
+export const LEAST = 0.001;
 export const MARKS = { added: "+", removed: "−", changed: "~", fused: "", same: "" };
 
 /** Colours by their CSS variable, read again when the theme changed. */
@@ -28,7 +29,7 @@ export function createCamera(changed) {
     set(next) { Object.assign(camera, { moved: false }, next); changed(); },
     pan(dx, dy) { camera.x += dx; camera.y += dy; camera.moved = true; changed(); },
     zoom(px, py, factor) {
-      const k = Math.min(4, Math.max(0.02, camera.k * factor));
+      const k = Math.min(4, Math.max(LEAST, camera.k * factor));
       const real = k / camera.k;
       Object.assign(camera, { x: px - (px - camera.x) * real, y: py - (py - camera.y) * real, k, moved: true });
       changed();
@@ -47,7 +48,7 @@ export function createPane(camera, on, { wheel = () => true } = {}) {
   canvas.className = "pane-canvas";
   let scene = { nodes: [], edges: [], groups: [], box: null };
   let grid = new Map();
-  let palette = null;
+  let palette = null, theme = "";
   let drawn = null;
   const shift = { x: 0, y: 0 };
 
@@ -133,6 +134,8 @@ export function createPane(camera, on, { wheel = () => true } = {}) {
     repaint() { palette = null; drawn = null; },
     size: () => [canvas.clientWidth, canvas.clientHeight],
     draw() {
+      const now = canvas.closest("[data-theme]")?.dataset.theme ?? "";
+      if (now !== theme) { theme = now; palette = null; drawn = null; }
       palette ??= colours(canvas);
       const ratio = window.devicePixelRatio || 1;
       const [w, h] = [canvas.clientWidth, canvas.clientHeight];

@@ -8,7 +8,7 @@
 import { layout } from "../blobs.mjs";
 import { h, replace } from "../dom.mjs";
 import { bytes, t } from "../text.mjs";
-import { createCamera, createPane } from "./canvas.mjs";
+import { createCamera, createPane, LEAST } from "./canvas.mjs";
 import { groupsOf } from "./groups.mjs";
 import { compareStates, label } from "./history.mjs";
 import { mergeStates } from "./merged.mjs";
@@ -16,6 +16,7 @@ import { createMinimap } from "./minimap.mjs";
 import { overlay } from "./overlay.mjs";
 import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
 import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
+import { titlesOf } from "./sides.mjs";
 
 /** Frames drawn since the page was opened: one however many panes it shows. For measurements. */
 export const counted = { frames: 0 };
@@ -52,6 +53,7 @@ export function graphView({ act, embedded }, again) {
   let places = [null, null];   // {key, boxes, routes, groups} that each pane draws at
   let last = null;             // the scene and view that were drawn last, to meet at when places change
   let fitted = false;
+  let seen = { place: "", compile: null, left: false };   // of the last draw, to know what is new
   let asked = null;            // {both, state, hits} of the last draw
   const answers = new Map();   // layout answers by key, made ready
   const failed = new Map();
@@ -120,7 +122,7 @@ export function graphView({ act, embedded }, again) {
     const merged = state.merged && state.left === null;
     columns[0].hidden = merged;
     element.classList.toggle("merged", merged);
-    const names = merged ? ["", "pane.merged"] : state.left === null ? ["pane.before", "pane.after"] : ["pane.left", "pane.right"];
+    const names = merged ? ["", "pane.merged"] : titlesOf(state);
     titles.forEach((title, k) => { title.textContent = names[k] ? t(names[k]) : ""; });
 
     const found = both.map((side, k) => placesOf(side, k, state));
@@ -204,9 +206,11 @@ export function graphView({ act, embedded }, again) {
   /** The first picture of a compile is whole, or readable where the whole would be tiny; later, what changed is in sight. */
   function reveal(scenes, state) {
     const place = `${state.at}.${state.event}`;
-    const moved = reveal.place !== place || reveal.compile !== state.compile;
-    Object.assign(reveal, { place, compile: state.compile });
-    if (!fitted) { first(); return; }
+    const moved = seen.place !== place || seen.compile !== state.compile;
+    const left = state.left !== null && scenes[0].box !== null;
+    const compared = seen.left !== left && !camera.get().moved;
+    seen = { place, compile: state.compile, left };
+    if (!fitted || compared) { first(); return; }
     if (!moved) return;
     const changed = scenes.flatMap((scene, k) => scene.nodes.filter((n) => n.mark !== "same").map((n) => [n, k]));
     if (changed.length === 0 || changed.some(([n, k]) => inSight(panes[k].shift)(n))) return;
@@ -230,7 +234,7 @@ export function graphView({ act, embedded }, again) {
     const box = whole();
     if (box === null) return;
     const [w, tall] = panes[1].size();
-    const k = Math.min(1.2, Math.max(0.02, Math.min((w - 2 * MARGIN) / box.w, (tall - 2 * MARGIN) / box.h)));
+    const k = Math.min(1.2, Math.max(LEAST, Math.min((w - 2 * MARGIN) / box.w, (tall - 2 * MARGIN) / box.h)));
     camera.set({ k, x: (w - box.w * k) / 2 - box.x * k, y: (tall - box.h * k) / 2 - box.y * k });
   }
 

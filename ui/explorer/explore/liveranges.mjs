@@ -6,6 +6,7 @@ import { h, replace, rove, s } from "../dom.mjs";
 import { bytes, number, t } from "../text.mjs";
 import { offsets } from "./offsets.mjs";
 import { relates } from "./selection.mjs";
+import { titlesOf } from "./sides.mjs";
 
 const STEPS = /^(launch|call\.|copy$)/;
 const VIEWS = /^(reshape)$/;
@@ -93,7 +94,7 @@ export function memoryView({ act }) {
   function draw(memories, state) {
     asked = [memories, state];
     const most = Math.max(...memories.map((m) => m.height), 1);
-    const names = state.left === null ? ["pane.before", "pane.after"] : ["pane.left", "pane.right"];
+    const names = titlesOf(state);
     memories.forEach((memory, k) => {
       titles[k].textContent = t(names[k]);
       notes[k].textContent = memory.buffers.length === 0 ? t("ranges.none")

@@ -8,6 +8,7 @@ import { h } from "../dom.mjs";
 import { t } from "../text.mjs";
 import { createListing } from "./listing.mjs";
 import { ofKernel, ofLine, relates } from "./selection.mjs";
+import { titlesOf } from "./sides.mjs";
 
 /** kernel name -> its lines in a state, `section` "kernel" (loop trees) or "source". */
 export function kernelsOf(history, drawn, section = "kernel") {
@@ -88,7 +89,7 @@ export function loopView({ act }) {
   return {
     element,
     draw({ left, right, kernel, made }, state, source) {
-      const names = source ? ["pane.tree", "pane.source"] : state.left === null ? ["pane.before", "pane.after"] : ["pane.left", "pane.right"];
+      const names = source ? ["pane.tree", "pane.source"] : titlesOf(state);
       titles.forEach((title, k) => { title.textContent = t(names[k]); });
       notes[0].textContent = made ? t("pane.made", { kernel }) : left.length === 0 ? t("pane.nokernel") : "";
       notes[1].textContent = right.length > 0 ? "" : t(source ? "pane.nosource" : "pane.nokernel");

@@ -102,7 +102,7 @@ function edgesOf(drawn, places, { hidden, at, selected, sizes, edgeMarks }) {
     edges.push({
       from, to, value: edge.value, points, box: bounds(points), ghost, text: size ? bytes(size) : "",
       mark: edgeMarks ? edgeMark(edgeMarks, edge) : "same",
-      near: selected.get(edge.from) === "picked" || selected.get(edge.to) === "picked",
+      near: (selected.get(edge.from) === "picked") !== (selected.get(edge.to) === "picked"),
     });
   }
   return edges;

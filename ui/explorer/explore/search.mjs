@@ -1,6 +1,11 @@
-// Search over what a state shows: nodes of the graph and lines of the IR, in program order.
+// Search over what a state shows: nodes of the graph and lines of the IR.
 
-/** `[{key, text, node, line}]` of both states; what is in both is found once. An empty text finds nothing. */
+/** Sections whose lines name values; a kernel's lines are its own. */
+const SHOWN = new Set(["module", "graph"]);
+
+/** `[{key, text, node, line}]` of both states; what is in both, and a value that many lines name, is found once.
+ * First what stands in the graph, then the other lines, each in program order. An empty text
+ * finds nothing. */
 export function find(text, before, after) {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return [];
@@ -8,11 +13,10 @@ export function find(text, before, after) {
   for (const state of [after, before]) {
     for (const line of state.lines) {
       if (!line.text.toLowerCase().includes(wanted)) continue;
-      const id = `${line.section}\u0000${line.key ?? ""}\u0000${line.text.trim()}`;
+      const node = SHOWN.has(line.section) ? state.byKey.get(line.key) : undefined;
+      const id = node ? node.key : `${line.section}\u0000${line.key ?? ""}\u0000${line.text.trim()}`;
       if (seen.has(id)) continue;
       seen.add(id);
-      const node = line.section === "graph" ? state.byKey.get(line.key) : undefined;
-      if (node) seen.add(node.key);
       found.push({ key: line.key ?? "", text: line.text.trim(), node: node ?? null, line });
     }
     for (const node of state.nodes) {
@@ -21,5 +25,5 @@ export function find(text, before, after) {
       found.push({ key: node.key, text: node.key, node, line: null });
     }
   }
-  return found;
+  return found.sort((a, b) => Number(a.node === null) - Number(b.node === null));
 }

@@ -10,6 +10,12 @@ export function sides({ compile, left, at, event }) {
     { compile, at, state: compile.states(at, event)[1] }];
 }
 
+/** What the panes are called: two states of one compile, or two compiles. */
+export function titlesOf({ left, leftAsked }) {
+  if (left === null) return ["pane.before", "pane.after"];
+  return leftAsked === "op_by_op" ? ["pane.op_by_op", "pane.fused"] : ["pane.left", "pane.right"];
+}
+
 const named = new WeakMap();
 
 /** The node of this name: in the state at hand, else as some other state of the compile has it. */
