@@ -202,7 +202,8 @@ def test_words_of_changed_lines_are_told(dock: Dock, server: str) -> None:
 
 def test_two_compiles_stand_side_by_side(dock: Dock, server: str) -> None:
     dock.open(server, "model=five_op_chain&at=21&tab=text")
-    dock.page.get_by_role("combobox", name=dock.say("left.title"), exact=True).select_option(index=1)
+    left = dock.page.get_by_role("combobox", name=dock.say("left.title"), exact=True)
+    left.select_option(index=1)
     sides = [
         dock.page.get_by_role("listbox", name=dock.say(name), exact=True)
         for name in ("pane.op_by_op", "pane.fused")
