@@ -142,7 +142,7 @@ def test_a_planted_second_read_changes_touched_and_not_floor() -> None:
 
 def test_a_step_whose_size_only_data_tells_has_no_number_before_it() -> None:
     step = steps("five_op_chain", "default")[0]
-    unknown = replace(step, floor=None, touched=None)
+    unknown = replace(step, reads=None, touched=None)
     assert unknown.formula == "?" and unknown.floor_at(LARGE) is None
     assert total_floor((step, unknown), LARGE) is None
     assert floor_formula((step, unknown)) == "12*c*r+8*c + ?"
