@@ -114,6 +114,22 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "the weight {tensor!r} is kept outside the model, in {location!r}",
         "Load the model from its path, or save it with its weights inside.",
     ),
+    "model.attribute": (
+        "the attribute {attribute!r} is missing or not of the type {wanted}",
+        "Give it as the operator's definition says, or export the model again.",
+    ),
+    "model.node": (
+        "the inputs and attributes of the node do not fit each other: {reason}",
+        "Compare the node with the definition of its operator, or export the model again.",
+    ),
+    "model.size": (
+        "the result {value!r} would be {type}, which no array can be",
+        "Check the sizes that the node is given: they are below 0 or too large.",
+    ),
+    "model.too-many-nodes": (
+        "with its functions inlined the graph has {nodes} nodes, at most {limit} are compiled",
+        "Call functions inside functions less often, or compile parts of the model.",
+    ),
     "model.shape-mismatch": (
         "dimensions {left} and {right} do not fit",
         "Check the shapes of the node's inputs: {shapes}.",
