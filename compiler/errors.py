@@ -74,6 +74,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "two outputs are called {value!r}",
         "List each output once; an Identity node gives a value a second name.",
     ),
+    "model.duplicate-weight": (
+        "the weight {value!r} is defined twice",
+        "Remove one of the two, or rename it.",
+    ),
     "model.duplicate-value": (
         "the value {value!r} is defined twice",
         "Give each result of a node a name of its own.",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import helper
 
 import compiler
 from compiler.errors import ModelError
-from compiler.ir.binding import BindingError, GuardError
+from compiler.ir.binding import BindingError, GuardError, InputError
 from compiler.runtime.engine import Engine
-from tests.frontend.models import info, model, node
+from tests.frontend.models import info, model, node, relu_model
 
 
 def test_names_of_any_length() -> None:
@@ -21,7 +24,7 @@ def test_names_of_any_length() -> None:
     )  # fmt: skip
     x = np.ones((2, 3), np.float32)
     built = compiler.compile(made, threads=1)
-    np.testing.assert_allclose(built.engine.run({"x": x})[long + "b"], np.exp(x), rtol=1e-6)
+    assert np.allclose(built.engine.run({"x": x})[long + "b"], np.exp(x))
     assert all(len(line) < 500 for s in built.module.sources for line in s.text.splitlines())
 
 
@@ -77,3 +80,39 @@ def test_sizes_below_zero_are_refused_by_a_guard(op: str) -> None:
 def test_sizes_beyond_64_bits(extent: int) -> None:
     with pytest.raises((BindingError, MemoryError)):
         computed("ConstantOfShape", 2**58).run({"x": np.ones(extent, np.float32)})
+
+
+def test_functions_that_grow_without_bound() -> None:
+    """25 functions, each of which calls the next one twice: 2^24 nodes."""
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    calls = [
+        [node(f"f{k}", [a], [b], domain="f") for a, b in ("ab", "bc")] for k in range(1, 25)
+    ]
+    bodies = [*calls, [node("Relu", ["a"], ["c"])]]
+    functions = [
+        helper.make_function("f", f"f{k}", ["a"], ["c"], body, imports)
+        for k, body in enumerate(bodies)
+    ]
+    made = model([node("f0", ["x"], ["y"], domain="f")], [info("x", [2])], ["y"], domains={"f": 1})
+    made.functions.extend(functions)
+    with pytest.raises(ModelError, match="16777216 nodes, at most 200000"):
+        compiler.compile(made)
+
+
+def test_a_weight_that_is_defined_twice() -> None:
+    made = model([node("Add", ["x", "w"], ["y"])], [info("x", [2])], ["y"], {"w": np.ones(2)})
+    made.graph.initializer.append(made.graph.initializer[0])
+    with pytest.raises(ModelError, match="the weight 'w' is defined twice"):
+        compiler.compile(made)
+
+
+def test_inputs_and_threads_that_make_no_sense() -> None:
+    engine = compiler.compile(relu_model(), threads=1).engine
+    wrong: list[Any] = [None, [1], {"x": [[1, 2, 3], [4]]}]
+    for inputs in wrong:
+        with pytest.raises(InputError):
+            engine.run(inputs)
+    threads: list[Any] = [1.5, "a", 0]
+    for count in threads:
+        with pytest.raises(InputError, match="whole number"):
+            engine.run({"x": np.ones((2, 3), np.float32)}, threads=count)

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from compiler.ir.binding import (
     BindingError,
@@ -189,7 +190,7 @@ def _launch(step: KernelStep, sizes: Mapping[str, int], threads: int) -> _Launch
     )
 
 
-def int64_words(numbers: Sequence[int]) -> Array:
+def int64_words(numbers: Sequence[int]) -> npt.NDArray[np.int64]:
     """int64[n]. BindingError for sizes beyond that."""
     try:
         return np.array(numbers, np.int64)
