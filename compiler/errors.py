@@ -74,6 +74,10 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "two outputs are called {value!r}",
         "List each output once; an Identity node gives a value a second name.",
     ),
+    "model.duplicate-weight": (
+        "the weight {value!r} is defined twice",
+        "Remove one of the two, or rename it.",
+    ),
     "model.duplicate-value": (
         "the value {value!r} is defined twice",
         "Give each result of a node a name of its own.",
@@ -113,6 +117,22 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     "model.external-bytes": (
         "the weight {tensor!r} is kept outside the model, in {location!r}",
         "Load the model from its path, or save it with its weights inside.",
+    ),
+    "model.attribute": (
+        "the attribute {attribute!r} is missing or not of the type {wanted}",
+        "Give it as the operator's definition says, or export the model again.",
+    ),
+    "model.node": (
+        "the inputs and attributes of the node do not fit each other: {reason}",
+        "Compare the node with the definition of its operator, or export the model again.",
+    ),
+    "model.size": (
+        "the result {value!r} would be {type}, which no array can be",
+        "Check the sizes that the node is given: they are below 0 or too large.",
+    ),
+    "model.too-many-nodes": (
+        "with its functions inlined the graph has {nodes} nodes, at most {limit} are compiled",
+        "Call functions inside functions less often, or compile parts of the model.",
     ),
     "model.shape-mismatch": (
         "dimensions {left} and {right} do not fit",

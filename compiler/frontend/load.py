@@ -189,7 +189,7 @@ def _in_order(proto: ModelProto, file: str, stem: str, digest: str) -> OnnxModel
     if proto.ir_version < 3 and not proto.opset_import:
         proto.opset_import.add(domain="", version=1)
     _check_ends(proto.graph, file)
-    proto, positions = _inline(proto)
+    proto, positions = _inline(proto, file)
     imported = {entry.domain for entry in proto.opset_import}
     for node in _all_nodes(proto.graph):
         if node.domain not in imported:
@@ -264,7 +264,11 @@ def _check_ends(graph: GraphProto, file: str) -> None:
     """Inputs have usable types and names of their own; there are outputs, each listed once."""
     if not graph.output:
         raise ModelError("model.empty-graph", file=file)
-    weights = {tensor.name for tensor in graph.initializer}
+    weights: set[str] = set()
+    for tensor in graph.initializer:
+        if tensor.name in weights:
+            raise ModelError("model.duplicate-weight", file=file, value=tensor.name)
+        weights.add(tensor.name)
     names = [value.name for value in graph.input]
     for name in names:
         if names.count(name) > 1:
@@ -307,16 +311,20 @@ def element_name(type: TypeProto) -> str:
     return known.get(number, str(number))
 
 
-def _inline(proto: ModelProto) -> tuple[ModelProto, list[Origin]]:
+def _inline(proto: ModelProto, file: str) -> tuple[ModelProto, list[Origin]]:
     """The model with calls of its own functions replaced by their nodes, and their positions.
 
     A function under another opset is converted; one that cannot be inlined stays a call.
+    ModelError for more than `MOST_NODES` nodes.
     """
     flat: list[Origin] = [(k,) for k in range(len(proto.graph.node))]
     if not proto.functions:
         return proto, flat
     sizes = _function_sizes(proto)
     calls = [sizes.get(_key(node)) for node in proto.graph.node]
+    nodes = sum(1 if size is None else size for size in calls)
+    if nodes > MOST_NODES:
+        raise ModelError("model.too-many-nodes", file=file, nodes=nodes, limit=MOST_NODES)
     made = proto
     for convert in (False, True):
         try:
@@ -332,6 +340,9 @@ def _inline(proto: ModelProto) -> tuple[ModelProto, list[Origin]]:
         expanded = [(k,) for k in range(len(made.graph.node))]
     return made, expanded
 
+
+MOST_NODES = 200_000
+"""Functions that call functions grow without bound: more nodes than this are not inlined."""
 
 FunctionKey = tuple[str, str, str]
 

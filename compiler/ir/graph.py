@@ -28,6 +28,16 @@ class Value:
     type: TensorType
 
 
+class WrongAttribute(KeyError):
+    """An attribute that an op must have is missing, or of another type than `wanted`, which is
+    ONNX's word for it: INT, INTS, STRING or FLOAT."""
+
+    def __init__(self, op: Op, attribute: str, wanted: str) -> None:
+        super().__init__(f"{op.kind} of %{op.key} has no attribute {attribute!r} of type {wanted}")
+        self.attribute = attribute
+        self.wanted = wanted
+
+
 @dataclass(frozen=True)
 class Op:
     """One equation. `inputs` are names, None where an optional input is absent.
@@ -78,15 +88,16 @@ class Op:
             return value
         if value is None and default is not None:
             return default
-        raise KeyError(f"{self.kind} of %{self.key} has no integer attribute {name!r}")
+        raise WrongAttribute(self, name, "INT")
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         value = self.get(name)
         if value is None:
             return None
-        if not isinstance(value, tuple):
-            raise KeyError(f"{self.kind} of %{self.key}: {name!r} is no list")
-        return tuple(v for v in value if isinstance(v, int))
+        found = tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else None
+        if found != value:
+            raise WrongAttribute(self, name, "INTS")
+        return found
 
     def str(self, name: str, default: str | None = None) -> str:
         value = self.get(name)
@@ -94,7 +105,7 @@ class Op:
             return value
         if value is None and default is not None:
             return default
-        raise KeyError(f"{self.kind} of %{self.key} has no text attribute {name!r}")
+        raise WrongAttribute(self, name, "STRING")
 
     def float(self, name: str, default: float | None = None) -> float:
         value = self.get(name)
@@ -102,7 +113,7 @@ class Op:
             return float(value.value())
         if value is None and default is not None:
             return default
-        raise KeyError(f"{self.kind} of %{self.key} has no number attribute {name!r}")
+        raise WrongAttribute(self, name, "FLOAT")
 
     def with_attrs(self, **changes: Attr) -> Op:
         merged = {**dict(self.attrs), **changes}

@@ -7,13 +7,14 @@ The row serves every opset: `node.opset` says which one the node is read under.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Guard
 from compiler.ir.edits import Parameters, parameters
-from compiler.ir.graph import Op, Origin, Value
+from compiler.ir.graph import Op, Origin, Value, WrongAttribute
 from compiler.ir.types import COMPILED, Array, Scalar, TensorType
 
 
@@ -24,6 +25,28 @@ class Unsupported(Exception):
         super().__init__(f"{message} {values}" if values else message)
         self.message = message
         self.parameters: Parameters = parameters(**values)
+
+
+class Malformed(Exception):
+    """A node that makes no sense under its operator's definition, with a message id."""
+
+    def __init__(self, message: str, **values: str) -> None:
+        super().__init__(f"{message} {values}")
+        self.message = message
+        self.values = values
+
+
+@contextmanager
+def reading() -> Generator[None]:
+    """Around a rule of a row: Malformed for attributes and operands that it stumbles over."""
+    try:
+        yield
+    except WrongAttribute as error:
+        raise Malformed(
+            "model.attribute", attribute=error.attribute, wanted=error.wanted
+        ) from error
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        raise Malformed("model.node", reason=str(error)) from error
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from compiler.ir.names import Names
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import COMPILED, TensorType
 
-from .base import Known, NodeView, Unsupported, require_compiled
+from .base import Known, NodeView, Unsupported, reading, require_compiled
 from .table import find
 from .views import operator_name
 
@@ -64,7 +64,7 @@ def decompose_node(view: NodeView, names: Names) -> Decomposition:
     """What the node of `view` is at tensor level. Fresh names derive from its first output.
 
     Raises Unsupported, with the reason, for an operator, a form or a dtype that the compiler
-    lacks, and for shapes that do not fit.
+    lacks, and for shapes that do not fit; Malformed for a node that makes no sense.
     """
     op = view.op
     domain, name = operator_name(op)
@@ -78,7 +78,8 @@ def decompose_node(view: NodeView, names: Names) -> Decomposition:
         require_compiled(*(v.type for v in values if v is not None))
     b = Builder(op.key, names, op.origins)
     try:
-        results = row.decompose(b, view, values)
+        with reading():
+            results = row.decompose(b, view, values)
     except ShapeMismatch as clash:
         raise Unsupported(
             "break.shapes", left=str(clash.left), right=str(clash.right)

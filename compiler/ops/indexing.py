@@ -23,7 +23,7 @@ from compiler.ir.graph import Value
 from compiler.ir.shapes import same
 from compiler.ir.types import DType, TensorType
 
-from .base import NodeView, Operator, Unsupported, require_compiled
+from .base import Malformed, NodeView, Operator, Unsupported, require_compiled
 from .rules import (
     KNOWN_CAP,
     Inputs,
@@ -196,6 +196,10 @@ def _ranges(v: NodeView) -> list[tuple[int, Dim, Dim, int]]:
         steps = attribute_or_input(v, "steps", 4, input_since=10)
     at = axes if axes is not None else tuple(range(len(starts)))
     by = steps if steps is not None else (1,) * len(starts)
+    lengths = [len(part) for part in (starts, ends, at, by)]
+    if len(set(lengths)) > 1:
+        counts = ", ".join(map(str, lengths))
+        raise Malformed("model.node", reason=f"starts, ends, axes, steps hold {counts} numbers")
     return [
         (normal_axis(a, rank), s, e, k)
         for a, s, e, k in zip(at, starts, ends, by, strict=True)

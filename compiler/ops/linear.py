@@ -88,10 +88,15 @@ def _without_ones(
 # ---- Gemm --------------------------------------------------------------------------------------
 
 
-def gemm_type(v: NodeView) -> tuple[TensorType, ...]:
+def _matrices(v: NodeView) -> tuple[TensorType, TensorType]:
     a, w = v.type(0), v.type(1)
     if a.rank != 2 or w.rank != 2:
         raise Unsupported("break.gemm-rank", left=a.rank, right=w.rank)
+    return a, w
+
+
+def gemm_type(v: NodeView) -> tuple[TensorType, ...]:
+    a, w = _matrices(v)
     rows, left = a.dims[::-1] if v.op.int("transA", 0) else a.dims
     right, columns = w.dims[::-1] if v.op.int("transB", 0) else w.dims
     v.guards += same(left, right, v.position, "guard.contract")
@@ -103,6 +108,7 @@ def gemm(b: Builder, v: NodeView, xs: Inputs) -> tuple[Value, ...]:
 
     C broadcasts to the product and never grows it. Integer products take whole α and β only.
     """
+    _matrices(v)
     left = "km" if v.op.int("transA", 0) else "mk"
     right = "nk" if v.op.int("transB", 0) else "kn"
     y = product(b, present(xs, 0), present(xs, 1), f"{left},{right}->mn")

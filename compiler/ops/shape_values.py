@@ -22,7 +22,7 @@ from compiler.ir.params import ParamStore
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import COMPILED, Array, DType, TensorType
 
-from .base import Known, NodeView, Unsupported
+from .base import Known, Malformed, NodeView, Unsupported, reading
 from .rules import KNOWN_CAP, integral
 from .table import find
 from .views import node_view, onnx_form, operator_name
@@ -95,8 +95,9 @@ class Walk:
             return None
         view = self.view(op)
         try:
-            elements = row.shape_value(view)
-        except (Unsupported, ShapeMismatch):
+            with reading():
+                elements = row.shape_value(view)
+        except (Unsupported, ShapeMismatch, Malformed):
             return None
         if elements is None:
             return None

@@ -23,7 +23,7 @@ from compiler.ir.dims import ONE
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ir.types import Array
-from compiler.ops.base import Known, NodeView, Unsupported
+from compiler.ops.base import Known, Malformed, NodeView, Unsupported
 from compiler.ops.decomposition import decompose_node
 from compiler.ops.shape import in_inference
 from compiler.ops.views import node_view, operator_name
@@ -82,7 +82,7 @@ def _node(op: Op, view: View) -> Rewrite | None:
         return None
     try:
         made = decompose_node(_view_of(op, view), view.context.names)
-    except Unsupported:
+    except (Unsupported, Malformed):
         return None
     if [o.kind for o in made.ops] not in ([], ["reshape"]):
         return None

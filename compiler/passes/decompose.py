@@ -17,7 +17,7 @@ from typing import ClassVar
 from compiler.ir.edits import parameters
 from compiler.ir.graph import Op
 from compiler.ir.module import Module
-from compiler.ops.base import Known, NodeView, Unsupported
+from compiler.ops.base import Known, Malformed, NodeView, Unsupported
 from compiler.ops.decomposition import (
     Decomposition,
     decompose_node,
@@ -28,7 +28,7 @@ from compiler.ops.shape_values import analyse
 from compiler.ops.views import node_view, opset_of
 
 from .base import Context, Pass, Refusal, Result, Rewrite, View, adopt_names
-from .nodes import break_parameters
+from .nodes import break_parameters, malformed
 from .partition_fallback import library_step
 
 
@@ -61,6 +61,8 @@ class _Sweep(Pass):
                 "break", reason.message, break_parameters(op, view.module, reason),
                 (library_step(op, opset_of(op, view.module)),),
             )  # fmt: skip
+        except Malformed as error:
+            raise malformed(op, view.module, view.context, error) from error
         ops, renamed = adopt_names(op, list(made.ops), made.results)
         return Rewrite(
             "decompose", "decompose.done" if ops else "decompose.vanished",

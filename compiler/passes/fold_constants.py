@@ -24,7 +24,7 @@ from compiler.ir.graph import Op, Origins, Param, Value
 from compiler.ir.interpret.tensor import InterpretError, run_op
 from compiler.ir.names import Names
 from compiler.ir.types import Array, DType, ParamRef, Scalar, TensorType, attrs
-from compiler.ops.base import Unsupported
+from compiler.ops.base import Malformed, Unsupported
 from compiler.ops.decomposition import decompose_node
 from compiler.ops.views import node_view, nothing_known
 
@@ -140,7 +140,7 @@ def _steps(op: Op, view: View) -> tuple[tuple[Op, ...], tuple[str, ...]]:
     )
     try:
         made = decompose_node(node, Names(op.operands))
-    except Unsupported:
+    except (Unsupported, Malformed):
         return (), ()
     return made.ops, tuple(r.name for r in made.results)
 

@@ -15,28 +15,32 @@ Teaches: shapes flow forward like values, only before there are any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from compiler.errors import ModelError
-from compiler.ir.dims import Dim, Guard, Symbol, dim
+from compiler.ir.dims import ZERO, Dim, Guard, Symbol, dim
 from compiler.ir.edits import Dims, Edit, Event, Types, parameters, retype
 from compiler.ir.graph import Op, Value, reads
 from compiler.ir.module import Module
 from compiler.ir.printer import print_type
 from compiler.ir.shapes import ShapeMismatch
 from compiler.ir.types import DType, TensorType
-from compiler.ops.base import NodeView, Unsupported
+from compiler.ops.base import Malformed, NodeView, Unsupported, reading
 from compiler.ops.decomposition import narrowed
+from compiler.ops.rules import nonnegative
 from compiler.ops.shape_values import Walk
 from compiler.ops.table import find
 from compiler.ops.views import operator_name
 
 from .base import Context, Pass, Result
-from .nodes import all_values, file_of, node_label
+from .nodes import all_values, file_of, malformed, node_label
 
 PartialShape = tuple[Dim | None, ...] | None
+MOST_ELEMENTS = 1 << 60
+"""More can't be addressed with 64 bits, whatever their type."""
+
 Told = tuple[DType | None, PartialShape]
 
 
@@ -98,12 +102,16 @@ class _Sweep:
             self.walk.visit(op)
             return
         view = self.walk.view(op)
-        rule, told = self.infer(op, view)
+        try:
+            rule, told = self.infer(op, view)
+        except Malformed as error:
+            raise malformed(op, self.module, self.context, error) from error
         symbols = len(self.symbols)
         found = tuple(
             Value(v.name, self.settle(op, v, dtype, shape))
             for v, (dtype, shape) in zip(op.outputs, told, strict=True)
         )
+        view.guards += self.sizes_from_zero(view, found)
         self.note(op, rule, found, view.guards, len(self.symbols) > symbols)
         self.walk.visit(replace(op, outputs=found))
 
@@ -114,7 +122,8 @@ class _Sweep:
         row = find(*operator_name(op))
         if row is not None:
             try:
-                types = row.infer(view)
+                with reading():
+                    types = row.infer(view)
                 if narrowed(view.guards, frozenset(self.symbols) - self.given):
                     raise Unsupported("break.size-from-data")
             except Unsupported:
@@ -130,7 +139,8 @@ class _Sweep:
         names = dict.fromkeys(reads(op))
         constants = {n: a for n in names if (a := self.walk.constant(n)) is not None}
         types = {n: t for n in names if (t := self.walk.types[n]).dtype is not None}
-        told = infer_node(taken(op, view), self.module, self.context.params, types, constants)
+        with reading():
+            told = infer_node(taken(op, view), self.module, self.context.params, types, constants)
         return "infer.library", [(t.dtype, t.shape) for t in told]
 
     def settle(self, op: Op, v: Value, dtype: DType | None, shape: PartialShape) -> TensorType:
@@ -148,6 +158,7 @@ class _Sweep:
             self.differs(op, v, TensorType(dtype, self.complete(v, shape, None)))
             claimed = None
         whole = self.complete(v, shape, claimed)
+        self.require_sizes(op, v, TensorType(dtype, whole))
         for axis, (d, wanted) in enumerate(zip(shape, claimed or (), strict=False)):
             if d is None or d == wanted:
                 continue
@@ -200,6 +211,24 @@ class _Sweep:
     def require(self, guard: Guard) -> None:
         if guard not in self.guards:
             self.guards = (*self.guards, guard)
+
+    def require_sizes(self, op: Op, v: Value, type: TensorType) -> None:
+        """No extent is below 0, and 64 bits count the bytes of all elements: else ModelError."""
+        count = type.numel.constant
+        if any((d.constant or 0) < 0 for d in type.dims) or (count or 0) > MOST_ELEMENTS:
+            raise ModelError(
+                "model.size", file=file_of(self.module, self.context),
+                node=node_label(op, self.module), value=v.name, type=print_type(type),
+            )  # fmt: skip
+
+    def sizes_from_zero(self, view: NodeView, found: Iterable[Value]) -> list[Guard]:
+        """What must hold so that no extent is below 0, where neither form nor guards tell."""
+        told = [g.right - g.left for g in (*self.guards, *view.guards) if g.relation == "<="]
+        needed: list[Guard] = []
+        for d in dict.fromkeys(d for v in found for d in v.type.shape or ()):
+            if not from_zero(d, told):
+                needed.append(Guard(ZERO, "<=", d, view.position, "guard.size"))
+        return needed
 
     def mismatch(self, op: Op, clash: ShapeMismatch) -> ModelError:
         shapes = ", ".join(f"{n}: {print_type(self.walk.types[n])}" for n in op.operands)
@@ -277,6 +306,16 @@ class _Sweep:
                 )
             )  # fmt: skip
         return self.events
+
+
+def from_zero(value: Dim, rooms: Sequence[Dim]) -> bool:
+    """Whether a dimension is at least 0, as far as its form and what is at least 0 tell."""
+    if any(nonnegative(value - room) for room in (ZERO, *rooms)):
+        return True
+    return all(
+        factor >= 0 and all(isinstance(a, str) or from_zero(a.numerator, rooms) for a in atoms)
+        for atoms, factor in value.terms
+    )
 
 
 def taken(op: Op, view: NodeView) -> Op:

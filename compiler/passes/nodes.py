@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from compiler.errors import ModelError
 from compiler.ir.edits import Parameters, parameters
 from compiler.ir.graph import Graph, Op, Value, format_origin
 from compiler.ir.module import Module
 from compiler.ir.types import DType
-from compiler.ops.base import Unsupported
+from compiler.ops.base import Malformed, Unsupported
 
 from .base import Context, View
 
@@ -31,6 +32,13 @@ def break_parameters(op: Op, module: Module, reason: Unsupported) -> Parameters:
         node=(node.name if node is not None else "") or op.key,
         op=op.kind.removeprefix("onnx."), reason=reason.message, **told,
     )  # fmt: skip
+
+
+def malformed(op: Op, module: Module, context: Context, error: Malformed) -> ModelError:
+    """The error that says which node of which file makes no sense."""
+    return ModelError(
+        error.message, file=file_of(module, context), node=node_label(op, module), **error.values
+    )
 
 
 def holds_zero_or_one(name: str, view: View) -> bool:

@@ -18,13 +18,13 @@ from compiler.errors import ForceError, UnsupportedOperator
 from compiler.ir.edits import Event, Ops
 from compiler.ir.graph import Op, reads
 from compiler.ir.module import Module
-from compiler.ops.base import Unsupported
+from compiler.ops.base import Malformed, Unsupported
 from compiler.ops.decomposition import known_is_better, why_not
 from compiler.ops.shape_values import Walk
 from compiler.ops.views import as_extern, operator_name, opset_of
 
 from .base import Context, Pass, Result
-from .nodes import break_parameters, file_of, node_label, place
+from .nodes import break_parameters, file_of, malformed, node_label, place
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PartitionFallback(Pass):
         """One sweep; an event with rule `break` for each library step.
 
         ForceError when `force` names nothing; UnsupportedOperator for a node that the reference
-        evaluator lacks too.
+        evaluator lacks too; ModelError for one that makes no sense.
         """
         self._check_force(module)
         walk = Walk(module, context.params, {v.name: v.type for v in module.graph.inputs})
@@ -58,7 +58,10 @@ class PartitionFallback(Pass):
                 if self._forced(op):
                     reason = Unsupported("break.forced")
                 elif not known:
-                    reason = self._why_not(op, walk)
+                    try:
+                        reason = self._why_not(op, walk)
+                    except Malformed as error:
+                        raise malformed(op, module, context, error) from error
             if reason is None:
                 ops.append(op)
                 continue

@@ -10,6 +10,7 @@ Teaches: an array is an address and a rule for indices; everything else is the r
 
 import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -84,7 +85,10 @@ def aligned_empty(
     """A new C-contiguous array of undefined content whose address is a multiple of `alignment`."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     element = np.dtype(dtype)
-    memory = np.empty(math.prod(sizes) * element.itemsize + alignment, np.uint8)
+    count = math.prod(sizes) * element.itemsize + alignment
+    if count > sys.maxsize:
+        raise MemoryError(f"an array of {count} bytes")
+    memory = np.empty(count, np.uint8)
     return np.ndarray(sizes, element, memory, -address_of(memory) % alignment)
 
 

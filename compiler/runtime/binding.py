@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from compiler.ir.binding import (
     BindingError,
@@ -189,6 +190,14 @@ def _launch(step: KernelStep, sizes: Mapping[str, int], threads: int) -> _Launch
     )
 
 
+def int64_words(numbers: Sequence[int]) -> npt.NDArray[np.int64]:
+    """int64[n]. BindingError for sizes beyond that."""
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        raise BindingError("64 bits do not count these sizes: give smaller inputs") from None
+
+
 def _spec_of(step: CallStep) -> str:
     for name, value in step.attrs:
         if name == "spec" and isinstance(value, str):
@@ -265,8 +274,8 @@ class Binding:
                 at += stride * launch.workers
             table += launch.strides
             scratch = max(scratch, at - self.layout.peak)
-        self._table = np.array(table, np.int64)
-        self._steps = np.array(steps, np.int64).reshape(-1, STEP_WORDS)
+        self._table = int64_words(table)
+        self._steps = int64_words([word for step in steps for word in step]).reshape(-1, STEP_WORDS)
         self._in_arena = np.array(in_arena, np.intp)
         self.arena_bytes = self.layout.peak + scratch
 
@@ -493,9 +502,7 @@ class _DynamicRun:
             for k, o in enumerate(step.operands)
         ]
         arrays += [aligned_empty(s * launch.workers, np.uint8) for s in launch.strides]
-        table = np.array(
-            [*launch.extents, *(address_of(a) for a in arrays), *launch.strides], np.int64
-        )
+        table = int64_words([*launch.extents, *(address_of(a) for a in arrays), *launch.strides])
         row = (
             self.program.addresses[step.kernel],
             address_of(table),

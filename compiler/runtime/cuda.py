@@ -31,7 +31,15 @@ from compiler.ir.dims import Dim
 from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Operand, align_up
 from compiler.ir.types import Array, DType
 from compiler.runtime.artifact import Parts, WrongMachine, read_artifact
-from compiler.runtime.binding import Call, OutputError, Spec, is_static, plan_layout, storage
+from compiler.runtime.binding import (
+    Call,
+    OutputError,
+    Spec,
+    int64_words,
+    is_static,
+    plan_layout,
+    storage,
+)
 from compiler.runtime.cuda_driver import (
     MOST_BLOCKS,
     CudaError,
@@ -367,7 +375,7 @@ class _Sizes:
                     where[buffer.name] = self.engine.param(buffer.source).address
                 case _:
                     where[buffer.name] = arena.address + self.layout.offsets[buffer.name]
-        words = np.array(self.table or [0], np.int64)
+        words = int64_words(self.table or [0])
         for slot, buffer in self.places:
             words[slot] = where[buffer]
         for slot, offset in self.scratch:

@@ -244,7 +244,7 @@ class Engine:
 
     def _take(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Action]]:
         """The inputs as kernels can read them, and the actions that copy them again."""
-        given = {name: np.asarray(array) for name, array in inputs.items()}
+        given = as_arrays(inputs)
         if given.keys() != self._names:
             check_inputs(self.signature.inputs, given)
         arrays: dict[str, Array] = {}
@@ -362,9 +362,24 @@ def _check_parts(parts: Parts) -> None:
                 raise EngineError(f"{parts.name!r} has no library step that makes %{value}")
 
 
-def _check_threads(threads: int | None) -> int | None:
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}: give at least 1, or None for all CPUs")
+def as_arrays(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs as arrays. InputError for what is no mapping, or no array."""
+    if not hasattr(inputs, "items"):
+        raise InputError("inputs are a mapping from names to arrays: {'x': array}")
+    given: dict[str, Array] = {}
+    for name, array in inputs.items():
+        try:
+            given[name] = np.asarray(array)
+        except ValueError as error:
+            raise InputError(f"input {name!r} is no array: {error}") from error
+    return given
+
+
+def _check_threads(threads: object) -> int | None:
+    if threads is None:
+        return None
+    if not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads is {threads}: give at least 1, a whole number, or None for all")
     return threads
 
 
