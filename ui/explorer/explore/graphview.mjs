@@ -18,8 +18,8 @@ import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
 import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
 import { titlesOf } from "./sides.mjs";
 
-/** Frames drawn since the page was opened: one however many panes it shows. For measurements. */
-export const counted = { frames: 0 };
+/** Frames drawn since the page was opened, one however many panes it shows, and the boxes of the last. For measurements. */
+export const counted = { frames: 0, boxes: [0, 0] };
 
 const READABLE = 0.45;
 const MARGIN = 14;
@@ -67,6 +67,7 @@ export function graphView({ act, embedded }, again) {
     if (frame) cancelAnimationFrame(frame);
     frame = 0;
     counted.frames += 1;
+    counted.boxes = panes.map((pane) => pane.scene().nodes.length);
     if (!columns[0].hidden) panes[0].draw();
     panes[1].draw();
     minimap.draw(panes[1]);
