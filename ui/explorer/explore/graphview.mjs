@@ -53,7 +53,7 @@ export function graphView({ act, embedded }, again) {
   let places = [null, null];   // {key, boxes, routes, groups} that each pane draws at
   let last = null;             // the scene and view that were drawn last, to meet at when places change
   let fitted = false;
-  let seen = { place: "", compile: null, left: false };   // of the last draw, to know what is new
+  let seen = { place: "", compile: null, left: false, merged: false };   // of the last draw, to know what is new
   let asked = null;            // {both, state, hits} of the last draw
   const answers = new Map();   // layout answers by key, made ready
   const failed = new Map();
@@ -128,7 +128,7 @@ export function graphView({ act, embedded }, again) {
 
     const found = both.map((side, k) => placesOf(side, k, state));
     const marks = state.left === null ? compareStates(both[0].state, both[1].state) : [new Map(), new Map()];
-    const most = Math.max(...both.map((side, k) => mostBytes(side.state, sizes[k])));
+    const most = Math.max(...both.map((side, k) => mostBytes(side.state, found[k], state.closed, sizes[k])));
     const union = merged ? mergeStates(both[0].state, both[1].state) : null;
     const heats = both.map((side, k) => overlay(state.overlay, union ? union.state : side.state, {
       sizes: sizes[k], plan: plan[k], report: state.times?.report ?? state.times, pass: side.compile.passes[side.at],
@@ -147,8 +147,8 @@ export function graphView({ act, embedded }, again) {
     });
     meet(found, scenes, state);
     panes.forEach((pane, k) => pane.show(scenes[k]));
-    both.forEach((side, k) => note(k, side, found[k], state));
     places = found;
+    both.forEach((side, k) => note(k, side, found[k], state));
     if (scenes[1].box !== null) {
       reveal(scenes, state);
       last = { scene: scenes[1], places: found[1], compile: both[1].compile };
@@ -209,8 +209,8 @@ export function graphView({ act, embedded }, again) {
     const place = `${state.at}.${state.event}`;
     const moved = seen.place !== place || seen.compile !== state.compile;
     const left = state.left !== null && scenes[0].box !== null;
-    const compared = seen.left !== left && !camera.get().moved;
-    seen = { place, compile: state.compile, left };
+    const compared = (seen.left !== left || seen.merged !== state.merged) && !camera.get().moved;
+    seen = { place, compile: state.compile, left, merged: state.merged };
     if (!fitted || compared) { first(); return; }
     if (!moved) return;
     const changed = scenes.flatMap((scene, k) => scene.nodes.filter((n) => n.mark !== "same").map((n) => [n, k]));
@@ -222,7 +222,7 @@ export function graphView({ act, embedded }, again) {
     if (whole() === null || panes[1].size()[0] === 0) return;
     fitted = true;
     fit();
-    if (camera.get().k >= READABLE) return;
+    if (camera.get().k >= READABLE || places[1]?.overview) return;
     const scene = panes[1].scene();
     const box = scene.nodes.find((n) => n.picked) ?? scene.nodes.find((n) => n.mark !== "same") ?? scene.nodes[0];
     const [w, tall] = panes[1].size();
@@ -303,7 +303,7 @@ export function graphView({ act, embedded }, again) {
     const error = failed.get(`${side.compile.digest}/${firstPass}/${side.compile === state.compile ? state.inside : ""}`);
     if (error) texts.push(t(error.message, error.parameters));
     else if (where === null) texts.push(t("pane.placing"));
-    else if (where.overview) texts.push(t("pane.overview"));
+    else if (where.overview && panes[k].scene().box !== null) texts.push(t("pane.overview"));
     else if (where.small) texts.push(t("pane.alone"));
     if (state.left !== null && k === 0) texts.push(t("pane.aligned"));
     notes[k].textContent = texts.join(" ");

@@ -114,7 +114,7 @@ export function shorten(text) {
 /** key -> "same", "removed", "changed" (left) and "same", "added", "changed", "fused" (right). */
 export function compareStates(before, after) {
   const left = new Map(), right = new Map();
-  const text = (node, state) => [...label(node, state.constants), node.attrs ?? "", (node.ins ?? []).join()].join("\n");
+  const text = (node, state) => [...label(node, state.constants), node.attrs ?? "", (node.ins ?? []).map((value) => state.constants.get(value) ?? value).join()].join("\n");
   for (const node of before.nodes) {
     const other = after.byKey.get(node.key);
     const same = other === node || (other && text(node, before) === text(other, after));

@@ -17,20 +17,19 @@ const CHARACTER = 6.7, LINE = 15;
 
 export const EMPTY = { nodes: [], edges: [], groups: [], box: null };
 
-/** The most bytes that one op, kernel or group of a state reads or writes: the scale of the bars. */
-export function mostBytes(drawn, sizes) {
+/** The most bytes that one op, kernel or closed group of a state reads or writes: the scale of the bars. */
+export function mostBytes(drawn, places, closed, sizes) {
   let most = 0;
-  for (const node of drawn.nodes) {
-    if (node.group) continue;
-    const { reads, writes } = traffic(node, drawn, sizes);
-    most = Math.max(most, reads, writes);
-  }
-  for (const group of drawn.groups) {
-    const { reads, writes } = groupTraffic(group, drawn, sizes);
-    most = Math.max(most, reads, writes);
-  }
+  const count = ({ reads, writes }) => { most = Math.max(most, reads, writes); };
+  for (const node of drawn.nodes) if (!node.group) count(traffic(node, drawn, sizes));
+  for (const group of drawn.groups) count(groupTraffic(group, drawn, sizes));
+  for (const ends of boundaries(standIns(groupsOf(drawn, places), places, closed), drawn).values()) count(groupTraffic(ends, drawn, sizes));
   return most;
 }
+
+/** node key -> the group that is drawn in its place; in an overview every node has one. */
+const standIns = (groups, places, closed) =>
+  hiddenBy(groups, places?.overview ? new Set(groups.map((group) => group.id)) : closed);
 
 /**
  * The scene of a state. `places`: `{boxes, routes, groups}` of the layout, `view`: `{marks, edgeMarks, sizes,
@@ -39,10 +38,10 @@ export function mostBytes(drawn, sizes) {
 export function sceneOf(drawn, places, view) {
   const { marks, sizes, most } = view;
   const selected = marked(view.selection, drawn);
-  const whole = places.overview !== null && places.overview !== undefined;
+  const whole = Boolean(places.overview);
   const groups = groupsOf(drawn, places).map((group) => ({ ...group, frame: whole ? boxed(places.boxes[group.key]) : frame(group.members, places.boxes) }))
     .filter((group) => group.frame !== null);
-  const hidden = hiddenBy(groups, whole ? new Set(groups.map((group) => group.id)) : view.closed);
+  const hidden = standIns(groups, places, view.closed);
   const share = ({ reads, writes }) => (most > 0 && reads + writes > 0 ? [reads / most, writes / most] : null);
   const heatOf = (key) => (view.heat.most > 0 && view.heat.values.has(key) ? view.heat.values.get(key) / view.heat.most : undefined);
 
@@ -59,7 +58,7 @@ export function sceneOf(drawn, places, view) {
     });
   }
   for (const [group, ends] of boundaries(hidden, drawn)) {
-    const moved = traffic({ kind: "fused", ...ends }, drawn, sizes);
+    const moved = groupTraffic(ends, drawn, sizes);
     const lines = [shorten(group.label), t("group.count", { n: group.members.length })];
     const inside = group.members.map((key) => selected.get(key));
     nodes.push({
