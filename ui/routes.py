@@ -265,7 +265,7 @@ async def cancel(request: Request) -> Response:
     if from_elsewhere(request):
         return refused(403, "upload.elsewhere")
     stopped = service().supervisor.cancel(request.path_params["token"])
-    return Response(status_code=202 if stopped else 404)
+    return Response(status_code=202 if stopped else 204)  # nothing to stop is no mistake
 
 
 def routes() -> list[BaseRoute]:

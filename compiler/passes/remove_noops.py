@@ -5,7 +5,7 @@
 
 Readers of the result read the operand instead. x + 0 stays: it turns -0 into +0. A slice that
 leaves nothing out at some sizes only is refused, and so are two reshapes whose numbers of elements
-only two guards together make equal.
+are not known to be equal.
 
 Teaches: exporters leave a lot of nothing behind; an op is a no-op only when it is one for every
 value, signed zeros and NaN included.
@@ -115,8 +115,7 @@ def _node_gives_back(op: Op, node: Op, view: View) -> bool:
 
 
 def _as_many(a: TensorType, b: TensorType, module: Module) -> bool:
-    """Whether two types have as many elements, which may follow from the guards; what takes two of
-    them to follow is not seen."""
+    """Whether two types have as many elements, which may follow from the guards."""
     return a.numel == b.numel or Equalities(module.guards).equal(a.numel, b.numel)
 
 

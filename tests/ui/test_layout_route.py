@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -39,7 +40,9 @@ def get(path: str, query: str = "") -> tuple[int, dict[str, str], bytes]:
         "query_string": query.encode(), "headers": [], "root_path": "", "scheme": "http",
         "server": ("localhost", 80), "http_version": "1.1",
     }  # fmt: skip
-    asyncio.run(Starlette(routes=routes.routes())(scope, receive, send))
+    app = Starlette(routes=routes.routes())
+    with ThreadPoolExecutor(1) as thread:  # the browser tests keep a loop running in this one
+        thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
     start = next(m for m in sent if m["type"] == "http.response.start")
     body = b"".join(m.get("body", b"") for m in sent if m["type"] == "http.response.body")
     headers = {k.decode().lower(): v.decode() for k, v in start["headers"]}
