@@ -28,9 +28,8 @@ bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and 
 	@$(BIN)/python -m benchmarks
 
 bench-page: $(VENV)/.installed-test chromium ## Frames, first pictures and many sessions at once, of the page
-	@for name in page sessions; do
-		if [ -f benchmarks/$$name.py ]; then $(BIN)/python -m benchmarks.$$name; fi
-	done
+	@$(BIN)/python -m benchmarks.page
+	$(BIN)/python -m benchmarks.sessions
 
 conformance: $(VENV)/.installed-test ## Run the test suite of ONNX backends and print its table
 	@$(BIN)/python -m conformance

@@ -117,7 +117,7 @@ function header() {
   const dark = root.dataset.theme === "dark";
   replace(bar,
     h("h1", { class: "brand" }, t("page.title")),
-    h("nav", { "aria-label": t("nav.title") }, PAGES.filter((p) => !p.missing).map(link)),
+    h("nav", { "aria-label": t("nav.title") }, PAGES.map(link)),
     h("span", { class: "spring" }),
     h("button", { type: "button", id: "theme", "aria-pressed": String(dark), onclick: () => {
       try { localStorage.setItem(THEME, dark ? "light" : "dark"); } catch { /* stays for this visit */ }
@@ -130,16 +130,10 @@ function header() {
 
 /** Show a page; `params` are what its address says. */
 async function go(name, params = {}) {
-  const found = PAGES.find((page) => page.name === name && !page.missing) ?? PAGES[0];
+  const found = PAGES.find((page) => page.name === name) ?? PAGES[0];
   if (!pages.has(found.name)) {
-    try {
-      const module = await import(new URL(found.at, BASE).href);
-      pages.set(found.name, module.create(shell));
-    } catch (error) {
-      if (found === PAGES[0]) throw error;
-      found.missing = true;
-      return go(PAGES[0].name, params);
-    }
+    const module = await import(new URL(found.at, BASE).href);
+    if (!pages.has(found.name)) pages.set(found.name, module.create(shell));
   }
   if (current !== found.name && current !== null) pages.get(current).hide();
   current = found.name;

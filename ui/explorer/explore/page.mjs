@@ -113,6 +113,15 @@ export function create(shell) {
 
   const otherFile = (file) => ({ message: "upload.other", parameters: { name: file.name } });
 
+  /** The times of the last measurement, where it was of what is shown. */
+  function takeTimes() {
+    const { asked, compile } = explorer.store.get();
+    const { asked: measured, report } = shell.report ?? {};
+    const keys = ["model", "target", "numerics", "pin", "pipeline"];
+    if (asked && compile?.whole && measured && keys.every((key) => asked[key] === measured[key])) explorer.store.set({ times: { report } });
+  }
+  explorer.store.on(["compile"], takeTimes);
+
   explorer.store.on(["error"], (state) => {
     if (state.error?.message !== "request.model" || !chosen.startsWith("sha256:")) return;
     gone = chosen;
@@ -141,6 +150,7 @@ export function create(shell) {
     element, explorer,
     show(params) {
       drops.on();
+      takeTimes();
       if (params.model) {
         const [at, event] = String(params.at || "").split(".");
         open(params.model, {

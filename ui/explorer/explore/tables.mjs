@@ -3,6 +3,7 @@
 import { code, h } from "../dom.mjs";
 import { bytes, number, t } from "../text.mjs";
 import { evaluate } from "../dims.mjs";
+import { download } from "../files.mjs";
 
 export const MOST = 400;
 
@@ -83,9 +84,5 @@ async function copy(text) {
 
 /** A button that saves text as a file. */
 export function saveButton(id, file, text, label, name) {
-  return h("button", { type: "button", id, "aria-label": name, onclick: () => {
-    const url = URL.createObjectURL(new Blob([text()], { type: "text/plain" }));
-    h("a", { href: url, download: file }).click();
-    URL.revokeObjectURL(url);
-  } }, label);
+  return h("button", { type: "button", id, "aria-label": name, onclick: () => download(file, "text/plain", text()) }, label);
 }
