@@ -23,7 +23,15 @@ from compiler.ir.dims import format_dim
 from compiler.ir.edits import apply
 from compiler.ir.graph import Graph, Op, Origins, Value, format_origin
 from compiler.ir.module import EMPTY, Module
-from compiler.ir.printer import Line, Part, PartPrinter, print_attr, print_attrs, print_type
+from compiler.ir.printer import (
+    Line,
+    Part,
+    PartPrinter,
+    common_ends,
+    print_attr,
+    print_attrs,
+    print_type,
+)
 from compiler.ir.types import KernelRef, ParamRef, TensorType
 from compiler.trace import Json, PassRecord
 
@@ -37,31 +45,26 @@ def history(records: Sequence[PassRecord]) -> dict[str, Json]:
     `first` is the state before the first pass, as indices into `chunks`.
     """
     film = _Film()
-    first = records[0].before if records else EMPTY
-    state = film.state(first)
+    film.show(records[0].before if records else EMPTY)
+    start = list(film.state)
     passes: list[Json] = []
-    start = list(state)
     for record in records:
         module = record.before
         steps: list[Json] = []
         for event in record.events:
             for edit in event.edits:
                 module = apply(module, edit)
-            after = film.state(module) if event.edits else state
-            steps.append(splices(state, after))
-            state = after
+            steps.append(film.show(module) if event.edits else [])
         passes.append({"name": record.name, "level": record.level, "steps": steps})
     return {"schema": 1, "chunks": film.chunks, "first": start, "passes": passes}
 
 
-def splices(before: Sequence[int], after: Sequence[int]) -> list[Json]:
+def splices(before: Sequence[int], after: Sequence[int], offset: int = 0) -> list[Json]:
     """`[at, removed, [added…]]` that turn one list into the other, one after the other.
 
     Common ends are left alone; what lies between is cut where both lists share an element that
-    stands once in each, in the same order.
+    stands once in each, in the same order. `offset`: where both stand in longer lists.
     """
-    if before is after:
-        return []
     start, stop = 0, min(len(before), len(after))
     while start < stop and before[start] == after[start]:
         start += 1
@@ -73,7 +76,7 @@ def splices(before: Sequence[int], after: Sequence[int]) -> list[Json]:
         return []
     found: list[Json] = []
     place = {chunk: k for k, chunk in enumerate(new)}
-    at, reached, pending = start, 0, 0
+    at, reached, pending = offset + start, 0, 0
     for chunk in old:
         k = place.get(chunk, -1)
         if k < reached:
@@ -112,20 +115,28 @@ def _ints(value: Json) -> list[int]:
 
 
 class _Film:
-    """Chunks by content, and the chunks of modules."""
+    """Chunks by content, and the state that is shown."""
 
     def __init__(self) -> None:
         self.chunks: list[Json] = []
+        self.state: list[int] = []
         self._printer = PartPrinter()
+        self._parts: tuple[Part, ...] = ()
         self._known: dict[str, int] = {}
         self._of: dict[int, tuple[Part, int]] = {}
 
-    def state(self, module: Module) -> list[int]:
-        known = self._of
-        return [
-            known[id(part)][1] if id(part) in known else self._chunk(part)
-            for part in self._printer.parts(module)
-        ]
+    def show(self, module: Module) -> list[Json]:
+        """The splices from the state that was shown to this one."""
+        parts = self._printer.parts(module)
+        start, end = common_ends(self._parts, parts)
+        stop = len(self._parts) - end
+        old, new = self.state[start:stop], [*map(self._number, parts[start : len(parts) - end])]
+        self.state[start:stop], self._parts = new, parts
+        return splices(old, new, start)
+
+    def _number(self, part: Part) -> int:
+        known = self._of.get(id(part))
+        return known[1] if known is not None else self._chunk(part)
 
     def _chunk(self, part: Part) -> int:
         made = chunk(part)

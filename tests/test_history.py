@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
 import pytest
 
 from compiler.history import CONSTANTS, chunk, expand, history, splices
-from compiler.ir.edits import apply
+from compiler.ir.dims import dim
+from compiler.ir.edits import KernelEdit, apply
+from compiler.ir.graph import Op, Value
 from compiler.ir.module import EMPTY, Module
 from compiler.ir.printer import PartPrinter, print_module
 from compiler.trace import Json, Trace
@@ -90,6 +93,36 @@ def test_splices_fold_to_what_the_edits_make(name: str) -> None:
             printed = module
             assert print_module(module) == text_of(found)
         last = module
+
+
+@pytest.mark.parametrize("name", ["fork_reduce", "dirty", "tiny_gpt", "conv_bn_relu"])
+def test_a_printer_that_saw_other_states_prints_as_a_fresh_one(name: str) -> None:
+    """What it remembers of one module must not show in another, whichever comes after which."""
+    states = [module for _, _, module in modules(trace_of(name))]
+    seen, source = PartPrinter(), Random(name)
+    for module in [*source.sample(states, min(60, len(states))), *states[-3:]]:
+        parts = seen.parts(module)
+        assert "".join(f"{x.text}\n" for p in parts for x in p.lines) == print_module(module)
+
+
+def test_a_printer_notices_what_an_untouched_op_is_printed_by() -> None:
+    """A launch by its kernel's extents, a fused op by the types of what it reads."""
+    trace = trace_of("bias_gelu")
+    lowered, fused = trace.module_after("lower-loops"), trace.module_after("fuse")
+    kernel = lowered.kernels[0]
+    other = replace(kernel, extents=(*kernel.extents[::-1], "more"))
+    value, *rest = fused.graph.inputs
+    wider = Value(value.name, replace(value.type, shape=(*value.type.dims, dim(7))))
+    for module, changed in (
+        (lowered, apply(lowered, KernelEdit(kernel.name, other))),
+        (fused, replace(fused, graph=replace(fused.graph, inputs=(wider, *rest)))),
+    ):
+        seen = PartPrinter()
+        before, after = seen.parts(module), seen.parts(changed)
+        ops = [k for k, p in enumerate(before) if isinstance(p.of, Op)]
+        assert any(before[k].lines != after[k].lines for k in ops)
+        text = "".join(f"{x.text}\n" for p in after for x in p.lines)
+        assert text == print_module(changed)
 
 
 @pytest.mark.parametrize("name", NAMES)

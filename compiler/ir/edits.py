@@ -151,7 +151,9 @@ def apply_ops(graph: Graph, edit: Ops) -> Graph:
             ops.append(op)
         return replace(graph, ops=tuple(ops))
     removed = frozenset(edit.removed)
-    kept = [op for op in graph.ops if op.key not in removed] if removed else list(graph.ops)
+    kept = list(graph.ops)
+    if removed:
+        kept = [op for op in kept if op.outputs[0].name not in removed]
     outputs = graph.outputs
     if edit.renamed:
         renamed = dict(edit.renamed)
@@ -179,10 +181,13 @@ def retype(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
         return replace(op, outputs=outputs, regions=regions)
 
     inputs = on_values(graph.inputs)
-    ops = tuple(on_op(op) for op in graph.ops)
-    if inputs is graph.inputs and all(a is b for a, b in zip(ops, graph.ops, strict=True)):
+    ops = list(graph.ops)
+    reached = [k for k, op in enumerate(ops) for v in op.outputs if v.name in types or op.regions]
+    for k in reached:
+        ops[k] = on_op(ops[k])
+    if inputs is graph.inputs and all(ops[k] is graph.ops[k] for k in reached):
         return graph
-    return replace(graph, inputs=inputs, ops=ops)
+    return replace(graph, inputs=inputs, ops=tuple(ops))
 
 
 def apply(module: Module, edit: Edit) -> Module:

@@ -37,6 +37,8 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import compress, count
+from operator import is_not
 
 import numpy as np
 
@@ -69,7 +71,7 @@ from .loops import (
     infer_dtype,
     map_expr,
 )
-from .module import Module, Source
+from .module import EMPTY, Module, Source
 from .plan import BindStep, Buffer, CallStep, CopyStep, KernelStep, Operand, Plan, Step
 from .types import Attr, Attrs, DType, KernelRef, ParamRef, Scalar, TensorType
 
@@ -800,19 +802,22 @@ class Part:
 
 
 class PartPrinter:
-    """Prints modules part by part; what two modules share is printed once."""
+    """Prints modules part by part; what two modules share is printed once.
+
+    A compile has about as many states as rewrites, and each is nearly the one before it: ops that
+    stand at both ends of both are passed over by identity.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], tuple[object, Part]] = {}
-        self._plain: dict[int, Part] = {}
-        """By the id of an op whose text depends on nothing else."""
+        self._last = EMPTY
+        self._ops: tuple[Part, ...] = ()
+        """The parts of the last module's ops."""
+        self._bound: dict[int, Op] = {}
+        """By id: its ops whose text rests on more than themselves."""
 
     def parts(self, module: Module) -> tuple[Part, ...]:
-        """All parts of the text in order.
-
-        A compile has about as many states as rewrites, and nearly all of each is known: what is
-        done for a known op is a look-up.
-        """
+        """All parts of the text in order."""
         graph = module.graph
         header = (module.dims, module.guards, module.opsets, module.nodes, module.params)
         ends = (graph.inputs, graph.outputs, graph.names)
@@ -821,18 +826,9 @@ class PartPrinter:
                        lambda: _header_lines(module), by=header),
             self._part(graph, "graph", tuple(map(id, ends)), lambda: _head_lines(graph), by=ends),
         ]  # fmt: skip
-        extents = {k.name: k.extents for k in module.kernels}
-        scope: Scope | None = None
-        for op in graph.ops:
-            part = self._plain.get(id(op))
-            if part is None:
-                if scope is None and op.regions:
-                    scope = {v.name: v.type for v in graph.inputs}
-                    scope |= {v.name: v.type for o in graph.ops for v in o.outputs}
-                part = self._op(op, scope or {}, extents)
-                if not op.regions and op.get("kernel") is None:
-                    self._plain[id(op)] = part
-            found.append(part)
+        self._ops = self._op_parts(module)
+        self._last = module
+        found += self._ops
         found.append(_END_OF_GRAPH)
         for kernel in module.kernels:
             found.append(self._part(kernel, "kernel", (), lambda k=kernel: _kernel_lines(k, "  ")))
@@ -842,6 +838,37 @@ class PartPrinter:
         for source in module.sources:
             found.append(self._part(source, "source", (), lambda s=source: _source_lines(s, "  ")))
         return (*found, _END)
+
+    def _op_parts(self, module: Module) -> tuple[Part, ...]:
+        """Those of the last module, but for what changed between the ends that both share.
+
+        Where a type or a kernel changed that an op at the ends is printed by, all are looked up.
+        """
+        last, graph = self._last, module.graph
+        old, new = last.graph.ops, graph.ops
+        if old is new and last.kernels is module.kernels and last.graph.inputs is graph.inputs:
+            return self._ops
+        start, end = common_ends(old, new)
+        stop, until = len(old) - end, len(new) - end
+        types = _changed(
+            {v.name: v.type for v in (*last.graph.inputs, *_results_of(old[start:stop]))},
+            {v.name: v.type for v in (*graph.inputs, *_results_of(new[start:until]))},
+        )
+        before, after = _extents(last), _extents(module)
+        kernels = _changed(before, after)
+        for op in old[start:stop]:
+            self._bound.pop(id(op), None)
+        if any(_printed_by(op, types, kernels) for op in self._bound.values()):
+            start, until, stop = 0, len(new), len(old)
+        between = new[start:until]
+        bound = {id(op): op for op in between if op.regions or op.get("kernel")}
+        self._bound |= bound
+        moved = {id(p.of): p for p in self._ops[start:stop] if id(p.of) not in bound}
+        scope: dict[str, TensorType] = {}
+        if any(op.regions for op in between):
+            scope |= {v.name: v.type for v in (*graph.inputs, *_results_of(new))}
+        made = (moved.get(id(op)) or self._op(op, scope, after) for op in between)
+        return (*self._ops[:start], *made, *self._ops[stop:])
 
     def _op(self, op: Op, scope: Scope, extents: Extents) -> Part:
         """Types of operands matter to a region's head, the order of extents to a launch."""
@@ -869,6 +896,38 @@ class PartPrinter:
             self._kept[key] = (by or of, part)  # held, so that their ids stay their own
             return part
         return kept[1]
+
+
+def common_ends(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
+    """How many items two sequences share at their starts and, behind those, at their ends.
+
+    Told by identity, so it costs little more than a look at each.
+    """
+    most = min(len(a), len(b))
+    start = next(compress(count(), map(is_not, a, b)), most)
+    end = next(compress(count(), map(is_not, reversed(a), reversed(b))), most)
+    return start, min(end, most - start)
+
+
+def _results_of(ops: Iterable[Op]) -> Iterable[Value]:
+    return (v for op in ops for v in op.outputs)
+
+
+def _extents(module: Module) -> Extents:
+    return {k.name: k.extents for k in module.kernels}
+
+
+def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
+    """Names that do not mean the same in both."""
+    return frozenset(n for n in {**before, **after} if before.get(n) != after.get(n))
+
+
+def _printed_by(op: Op, types: frozenset[str], kernels: frozenset[str]) -> bool:
+    """Whether the op's text depends on one of these values' types or kernels."""
+    ref = op.get("kernel")
+    if isinstance(ref, KernelRef) and ref.name in kernels:
+        return True
+    return bool(op.regions) and not types.isdisjoint(op.operands)
 
 
 _END_OF_GRAPH = Part(None, "graph", (Line("  }", "", NO_ORIGINS, "graph"),))
