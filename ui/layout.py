@@ -181,7 +181,7 @@ def _dot(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, s
         return {"width": 0, "height": 0, "engine": "dot", "boxes": {}, "routes": []}
     import pygraphviz
 
-    graph = pygraphviz.AGraph(directed=True, strict=False, nodesep="0.2", ranksep="0.35")
+    graph = pygraphviz.AGraph(directed=True, strict=False, nodesep="0.2", ranksep="0.25")
     keys = list(sizes)
     number = {key: k for k, key in enumerate(keys)}
     for k, (width, height) in enumerate(sizes.values()):
@@ -195,7 +195,7 @@ def _dot(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, s
         if key in fused:
             clusters.setdefault(fused[key], []).append(f"n{number[key]}")
     for k, members in enumerate(clusters.values()):
-        graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin="10")
+        graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin="13")
     text = graph.draw(format="json0", prog="dot")
     assert text is not None, "Graphviz gives the drawing back unless it is told where to write it"
     drawn = cast(dict[str, Any], json.loads(text))

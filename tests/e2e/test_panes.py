@@ -10,6 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -364,3 +365,132 @@ def test_overlays_say_what_their_colour_means(panes: Panes, server: str) -> None
     expect(legend).to_have_text(say("overlay.time.missing"))
     choice.select_option("drift")
     expect(legend).to_have_text(say("overlay.drift.missing"))
+
+
+# ---- where the camera stands ---------------------------------------------------------------------
+
+CUT = """(canvas) => {
+    const { width, height } = canvas;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const pixel = (x, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 3).join();
+    const ground = pixel(0, 0);
+    const found = { drawn: 0, cut: 0 };
+    for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) {
+        if (pixel(x, y) === ground) continue;
+        found.drawn += 1;
+        if (Math.min(x, y, width - 1 - x, height - 1 - y) < 3) found.cut += 1;
+    }
+    return found;
+}"""
+READABLE, START = 0.5, 0.65
+
+
+def sight(panes: Panes, server: str) -> list[dict[str, Any]]:
+    """Scale, shift, size and the corners of the picture of each pane, of the last frame."""
+    panes.wait_for_places()
+    module = f"{server}/ui/{version()}/explorer/explore/graphview.mjs"
+    return panes.page.evaluate(
+        """async (at) => {
+            const { counted } = await import(at);
+            for (let k = 0; k < 3; k += 1) await new Promise(requestAnimationFrame);
+            return counted.sight;
+        }""",
+        module,
+    )
+
+
+def camera(panes: Panes, server: str) -> tuple[float, float, float]:
+    right = sight(panes, server)[1]
+    return right["x"], right["y"], right["k"]
+
+
+def cut(panes: Panes) -> list[dict[str, int]]:
+    """Of each pane how many points are drawn, and how many of them at its edge."""
+    canvases = panes.region.locator("canvas.pane-canvas")
+    return [canvases.nth(k).evaluate(CUT) for k in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("five_op_chain", (1366, 768)), ("lstm_cell", (1366, 768)), ("conv_bn_relu", (1920, 1080))],
+)
+def test_the_first_picture_is_whole_or_starts_at_the_inputs(
+    panes: Panes, server: str, name: str, size: tuple[int, int]
+) -> None:
+    panes.page.set_viewport_size({"width": size[0], "height": size[1]})
+    panes.open(server, f"model={name}")
+    panes.compiled()
+    for place in ("fuse", "infer-shapes"):
+        panes.goto(place)
+        left, right = sight(panes, server)
+        assert left["k"] == right["k"], "one camera"
+        x0, y0, x1, y1 = right["box"]
+        whole = min(w / s for w, s in zip(right["size"], (x1 - x0, y1 - y0), strict=True))
+        if right["k"] < START or whole * right["k"] >= READABLE + 0.05:
+            for pane in cut(panes):
+                assert pane["drawn"] > 1000 and pane["cut"] == 0
+        else:
+            assert y0 == pytest.approx(14, abs=1), "the inputs stand at the top"
+            assert right["k"] >= START
+    if name == "five_op_chain":
+        assert whole * right["k"] >= READABLE, "the sample to start with is shown whole"
+
+
+def test_steps_leave_the_camera_where_it_is(panes: Panes, server: str) -> None:
+    page = panes.page
+    panes.open(server, "model=five_op_chain")
+    panes.compiled()
+    history = history_of("five_op_chain")
+    seen: dict[str, tuple[float, float, float]] = {}
+    for direction in ("ArrowUp", "ArrowDown"):
+        for _ in range(21):
+            page.keyboard.press(direction)
+            place = camera(panes, server)
+            at = int(str(panes.here.get_attribute("data-at")))
+            level = history["passes"][at]["level"]
+            assert seen.setdefault(level, place) == place, f"pass {at}: a level has one picture"
+    assert len(seen) == 2
+
+
+def test_a_camera_that_a_reader_moved_keeps_its_scale(panes: Panes, server: str) -> None:
+    page = panes.page
+    panes.open(server, "model=five_op_chain")
+    panes.compiled()
+    canvas = panes.region.locator("canvas.pane-canvas").last
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    page.mouse.wheel(0, -600)
+    zoomed = camera(panes, server)
+    assert zoomed[2] > 1
+    panes.goto("cse")
+    assert camera(panes, server) == zoomed
+    panes.goto("infer-shapes")
+    assert camera(panes, server)[2] == zoomed[2], "another level, the same scale"
+
+    def middle() -> tuple[float, float]:
+        right = sight(panes, server)[1]
+        (w, h), k = right["size"], right["k"]
+        return (w / 2 - right["x"]) / k, (h / 2 - right["y"]) / k
+
+    before = middle()
+    edge = page.get_by_role("separator", name=panes.say("dock.resize"))
+    edge.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
+    assert middle() == pytest.approx(before, abs=1)
+
+
+def test_what_is_whole_stays_whole_when_the_dock_grows(panes: Panes, server: str) -> None:
+    page = panes.page
+    panes.open(server, "model=five_op_chain")
+    panes.compiled()
+    edge = page.get_by_role("separator", name=panes.say("dock.resize"))
+    edge.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowUp")
+        sight(panes, server)
+        assert [pane["cut"] for pane in cut(panes)] == [0, 0]
+    page.set_viewport_size({"width": 1100, "height": 900})
+    sight(panes, server)
+    assert [pane["cut"] for pane in cut(panes)] == [0, 0]

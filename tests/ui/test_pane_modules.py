@@ -218,3 +218,40 @@ def test_panes_follow_the_unit_of_the_pass() -> None:
     assert (found["lower-loops"], found["order-steps"], found["plan-memory"], found["emit"]) == (
         "kernels", "memory", "memory", "source",
     )  # fmt: skip
+
+
+# ---- where the camera stands ---------------------------------------------------------------------
+
+
+def test_a_box_is_shown_whole_or_from_its_start() -> None:
+    found = call(
+        "sight",
+        """
+        const room = [440, 300];
+        const seen = ({ x, y, k }, b) => [b.x * k + x, b.y * k + y, (b.x + b.w) * k + x, (b.y + b.h) * k + y];
+        const small = { x: -50, y: 20, w: 300, h: 500 }, tall = { x: 0, y: 0, w: 300, h: 9000 };
+        const wide = { x: 0, y: 0, w: 4000, h: 900 }, held = { x: 2500, y: 0, w: 80, h: 50 };
+        const low = { x: 100, y: 4000, w: 80, h: 50 };
+        const fits = sight.readable(small, small, room);
+        const start = sight.startOf(tall, { x: 100, y: 0, w: 80, h: 50 }, room, true);
+        return {
+          fits: [seen(fits, small), fits.k >= sight.READABLE],
+          tight: sight.readable(tall, small, room) !== null, none: sight.readable(tall, tall, room),
+          start: [seen(start, tall), start.k], across: seen(sight.startOf(wide, held, room, true), held),
+          middle: seen(sight.startOf(tall, low, room, false), low),
+          bottom: seen(sight.startOf(tall, { ...low, y: 8950 }, room, false), tall),
+          resized: sight.resized({ x: 10, y: 20, k: 2 }, [440, 300], [400, 340]),
+        };""",  # noqa: E501
+    )
+    assert isinstance(found, dict)
+    (x0, y0, x1, y1), readable = found["fits"]
+    assert readable and x0 >= 14 and y0 >= 14 and x1 <= 426 and y1 <= 286
+    assert found["tight"] and found["none"] is None
+    (x0, y0, x1, _), k = found["start"]
+    assert y0 == 14 and k == 0.8, "from the top, at a scale at which it reads"
+    assert x0 + x1 == 440, "as wide as there is room for: in the middle"
+    x0, y0, x1, _ = found["across"]
+    assert (x0 + x1) / 2 == 220 and y0 == 14, "too wide: what is held stands in the middle"
+    assert sum(found["middle"][1::2]) / 2 == 150
+    assert found["bottom"][3] == 286, "no empty space below the end"
+    assert found["resized"] == {"x": -10, "y": 40, "k": 2}

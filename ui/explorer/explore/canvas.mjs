@@ -5,10 +5,11 @@
 // panning, what was drawn is shifted by whole pixels and only the strips that come into sight are
 // painted, so that a frame costs little however large the graph is.
 
+import { LEAST } from "./sight.mjs";
+
 const DETAIL = 0.35;
 const LINE = 14;
 const CELL = 240;
-export const LEAST = 0.001;
 export const MARKS = { added: "+", removed: "−", changed: "~", fused: "", same: "" };
 
 /** Colours by their CSS variable, read again when the theme changed. */

@@ -8,7 +8,9 @@ import { t } from "../text.mjs";
 
 const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 const HEIGHT = "explorer.dock";
-const USUAL = 250, LEAST = 90, ABOVE = 330, STEP = 24;
+const LEAST = 90, ABOVE = 330, STEP = 24;
+/** Share of the explorer's height that the dock has until a reader sets it, and its bounds. */
+const SHARE = 0.28, USUAL = [180, 300];
 
 export function dock(context) {
   const { store, act, embedded } = context;
@@ -20,7 +22,7 @@ export function dock(context) {
   const panel = h("div", { role: "tabpanel", class: "panel", id: "dock-panel", tabindex: 0 });
   const element = h("section", { class: "region dock" }, edge, list, panel);
   const tabs = new Map();
-  let height = embedded ? USUAL : readHeight();
+  let height = embedded ? null : readHeight();   // null until a reader set it
 
   function open(name) {
     if (tabs.has(name)) return tabs.get(name);
@@ -61,10 +63,11 @@ export function dock(context) {
 
   // ---- the height ------------------------------------------------------------------------------
 
+  const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], SHARE * (element.parentElement?.clientHeight || 800)));
   const most = () => Math.max(LEAST, (element.parentElement?.clientHeight || 800) - ABOVE);
 
   function resize(to, keep = false) {
-    const bound = Math.round(Math.max(LEAST, Math.min(most(), to)));
+    const bound = Math.round(Math.max(LEAST, Math.min(most(), to ?? usual())));
     if (keep) {
       height = bound;
       if (!embedded) try { localStorage.setItem(HEIGHT, String(bound)); } catch { /* for this visit */ }
@@ -82,9 +85,10 @@ export function dock(context) {
     edge.addEventListener("pointermove", move);
     edge.addEventListener("lostpointercapture", () => edge.removeEventListener("pointermove", move), { once: true });
   });
-  edge.addEventListener("dblclick", () => resize(USUAL, true));
+  edge.addEventListener("dblclick", () => resize(usual(), true));
+  const now = () => height ?? usual();
   edge.addEventListener("keydown", (event) => {
-    const to = { ArrowUp: height + STEP, ArrowDown: height - STEP, Home: LEAST, End: most(), Enter: USUAL }[event.key];
+    const to = { ArrowUp: now() + STEP, ArrowDown: now() - STEP, Home: LEAST, End: most(), Enter: usual() }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     event.stopPropagation();
@@ -107,6 +111,6 @@ function count({ compile }, name) {
 function readHeight() {
   try {
     const value = Number(localStorage.getItem(HEIGHT));
-    return Number.isFinite(value) && value > 0 ? value : USUAL;
-  } catch { return USUAL; }
+    return Number.isFinite(value) && value > 0 ? value : null;
+  } catch { return null; }
 }

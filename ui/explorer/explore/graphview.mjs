@@ -1,14 +1,14 @@
 // Two graphs under one camera: before and after, two compiles, or one merged difference.
 //
 // One layout per level, over the union of all its states: every state draws its part at those places, so
-// nothing jumps when a reader steps. Where the layout changes (another level, a small part laid out
-// alone), the camera keeps the place of what the selection came from, else of what was in sight, by
-// origins. Two panes with different layouts share one zoom and meet at shared origins.
+// nothing jumps when a reader steps. The first picture of a layout is whole where that can be read. A camera
+// that a reader moved keeps, from layout to layout, the place of what the selection came from, else of what
+// was in sight, by origins. Two panes with different layouts share one zoom and meet at shared origins.
 
 import { layout } from "../blobs.mjs";
 import { h, replace } from "../dom.mjs";
 import { bytes, t } from "../text.mjs";
-import { createCamera, createPane, LEAST } from "./canvas.mjs";
+import { createCamera, createPane } from "./canvas.mjs";
 import { groupsOf } from "./groups.mjs";
 import { compareStates, label } from "./history.mjs";
 import { mergeStates } from "./merged.mjs";
@@ -17,12 +17,13 @@ import { overlay } from "./overlay.mjs";
 import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
 import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
 import { titlesOf } from "./sides.mjs";
+import { READABLE, readable, resized, startOf, wholeOf } from "./sight.mjs";
 
-/** Frames drawn since the page was opened, one however many panes it shows, and the boxes of the last. For measurements. */
-export const counted = { frames: 0, boxes: [0, 0] };
-
-const READABLE = 0.45;
-const MARGIN = 14;
+/**
+ * Frames drawn since the page was opened, one however many panes it shows; of the last one how many boxes each pane has,
+ * and from where and how large it is seen: `{x, y, k, size, box}` in pixels. For measurements and tests.
+ */
+export const counted = { frames: 0, boxes: [0, 0], sight: [] };
 
 /** `{element, draw(both, state, hits, more), fit, centreOn(key), pictures(), groups()}`; `again()`: places came, draw again. */
 export function graphView({ act, embedded }, again) {
@@ -54,13 +55,17 @@ export function graphView({ act, embedded }, again) {
   let last = null;             // the scene and view that were drawn last, to meet at when places change
   let fitted = false;
   let seen = { place: "", compile: null, left: false, merged: false };   // of the last draw, to know what is new
+  let room = [0, 0];           // the size of a pane when the camera was last set to it
   let asked = null;            // {both, state, hits} of the last draw
   const answers = new Map();   // layout answers by key, made ready
   const failed = new Map();
 
   new ResizeObserver(() => {
-    if (panes[1].size()[0] === 0) return;
-    if (!camera.get().moved && last !== null) first(); else paint();
+    const size = panes[1].size();
+    if (size[0] === 0) return;
+    if (last === null) paint();
+    else if (fitted) resize(size);
+    else first(panes.map((pane) => pane.scene()), asked.state);
   }).observe(element);
 
   function paint() {
@@ -68,9 +73,16 @@ export function graphView({ act, embedded }, again) {
     frame = 0;
     counted.frames += 1;
     counted.boxes = panes.map((pane) => pane.scene().nodes.length);
+    counted.sight = panes.map(sightOf);
     if (!columns[0].hidden) panes[0].draw();
     panes[1].draw();
     minimap.draw(panes[1]);
+  }
+
+  function sightOf(pane) {
+    const { x, y, k } = pane.view();
+    const box = pane.scene().box;
+    return { x, y, k, size: pane.size(), box: box && [box.x * k + x, box.y * k + y, (box.x + box.w) * k + x, (box.y + box.h) * k + y] };
   }
 
   // ---- layouts ---------------------------------------------------------------------------------
@@ -151,7 +163,7 @@ export function graphView({ act, embedded }, again) {
     both.forEach((side, k) => note(k, side, found[k], state));
     if (scenes[1].box !== null) {
       reveal(scenes, state);
-      last = { scene: scenes[1], places: found[1], compile: both[1].compile };
+      last = { scene: scenes[1], places: found[1], model: both[1].compile.options.model, inside: state.inside };
     }
     paint();
     const drawn = merged ? [scenes[1]] : scenes;
@@ -173,22 +185,12 @@ export function graphView({ act, embedded }, again) {
       Object.assign(left, { x: a.x - b.x, y: a.y - b.y });
     }
     if (scenes[1].box === null || last === null || last.places === found[1]) return;
-    const pair = meeting(last.scene, scenes[1], state.selection, inSight(before));
-    if (pair === null) { fitted = false; return; }
     const { x, y, k, moved } = camera.get();
+    const elsewhere = last.model !== asked.both[1].compile.options.model || last.inside !== state.inside;
+    const pair = moved && !elsewhere ? meeting(last.scene, scenes[1], state.selection, inSight(before)) : null;
+    if (pair === null) { fitted = false; return; }
     const at = { x: pair[0].x * k + x + before.x * k, y: pair[0].y * k + y + before.y * k };
-    const next = moved ? k : Math.min(Math.max(k, READABLE), widest(scenes, pair[1], at) ?? k);
-    Object.assign(camera.get(), { k: next, x: at.x - pair[1].x * next, y: at.y - pair[1].y * next });
-  }
-
-  /** The scale at which everything is in sight with a place held where it is; null where it would be tiny. */
-  function widest(scenes, held, at) {
-    const box = whole(scenes);
-    const [w, tall] = panes[1].size();
-    const k = Math.min(1.2,
-      (at.x - MARGIN) / Math.max(1, held.x - box.x), (w - MARGIN - at.x) / Math.max(1, box.x + box.w - held.x),
-      (at.y - MARGIN) / Math.max(1, held.y - box.y), (tall - MARGIN - at.y) / Math.max(1, box.y + box.h - held.y));
-    return k >= READABLE ? k : null;
+    Object.assign(camera.get(), { x: at.x - pair[1].x * k, y: at.y - pair[1].y * k });
   }
 
   const middle = (box) => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
@@ -204,39 +206,51 @@ export function graphView({ act, embedded }, again) {
       : [{ ...scene.box, x: scene.box.x + panes[k].shift.x, y: scene.box.y + panes[k].shift.y }])));
   }
 
-  /** The first picture of a compile is whole, or readable where the whole would be tiny; later, what changed is in sight. */
+  /** The first picture of a layout is whole, or its start where the whole cannot be read; later, what changed is in sight. */
   function reveal(scenes, state) {
     const place = `${state.at}.${state.event}`;
     const moved = seen.place !== place || seen.compile !== state.compile;
     const left = state.left !== null && scenes[0].box !== null;
     const compared = (seen.left !== left || seen.merged !== state.merged) && !camera.get().moved;
     seen = { place, compile: state.compile, left, merged: state.merged };
-    if (!fitted || compared) { first(); return; }
+    if (!fitted || compared) { first(scenes, state); return; }
     if (!moved) return;
     const changed = scenes.flatMap((scene, k) => scene.nodes.filter((n) => n.mark !== "same").map((n) => [n, k]));
     if (changed.length === 0 || changed.some(([n, k]) => inSight(panes[k].shift)(n))) return;
     centreBox(...changed[0]);
   }
 
-  function first() {
-    if (whole() === null || panes[1].size()[0] === 0) return;
+  /** Everything that the layouts of both panes have, so that a later state of them is in sight as well. */
+  const laidOut = () => around([whole(), ...panes.flatMap(({ shift, scene }, k) => (scene().box === null ? []
+    : [{ x: shift.x, y: shift.y, w: places[k].width, h: places[k].height }]))]);
+
+  function first(scenes, state) {
+    const size = panes[1].size();
+    if (whole() === null || size[0] === 0) return;
     fitted = true;
-    fit();
-    if (camera.get().k >= READABLE || places[1]?.overview) return;
-    const scene = panes[1].scene();
-    const box = scene.nodes.find((n) => n.picked) ?? scene.nodes.find((n) => n.mark !== "same") ?? scene.nodes[0];
-    const [w, tall] = panes[1].size();
-    const k = 0.7;
-    camera.set({ k, x: w / 2 - (box.x + box.w / 2) * k, y: Math.min(tall / 3, 80) - box.y * k });
+    room = size;
+    const all = readable(laidOut(), whole(), size);
+    if (all || places[1]?.overview) { camera.set(all ?? wholeOf(whole(), size)); return; }
+    const [scene, { shift }] = [scenes[1], panes[1]];
+    const asks = scene.nodes.find((n) => n.picked === "picked") ?? (state.event === null ? undefined : scene.nodes.find((n) => n.mark !== "same"));
+    const ends = scene.nodes.filter((n) => n.of?.kind === "input");
+    const held = asks ?? (ends.length ? ends : scene.nodes).reduce((a, b) => (b.y < a.y ? b : a));
+    camera.set(startOf(whole(), { ...held, x: held.x + shift.x, y: held.y + shift.y }, size, !asks));
+  }
+
+  /** Another size of the panes: what was whole stays whole, else the middle stays where it is. */
+  function resize(size) {
+    const { moved, k } = camera.get();
+    if (whole() === null && !moved) { fitted = false; return; }
+    const all = moved ? null : wholeOf(whole(), size);
+    if (all && (places[1]?.overview || all.k >= READABLE || k <= wholeOf(whole(), room).k)) camera.set(all);
+    else camera.set({ ...resized(camera.get(), room, size), moved });
+    room = size;
   }
 
   /** Show the whole of both scenes. */
   function fit() {
-    const box = whole();
-    if (box === null) return;
-    const [w, tall] = panes[1].size();
-    const k = Math.min(1.2, Math.max(LEAST, Math.min((w - 2 * MARGIN) / box.w, (tall - 2 * MARGIN) / box.h)));
-    camera.set({ k, x: (w - box.w * k) / 2 - box.x * k, y: (tall - box.h * k) / 2 - box.y * k });
+    if (whole() !== null) { room = panes[1].size(); camera.set(wholeOf(whole(), room)); }
   }
 
   function zoom(factor) {

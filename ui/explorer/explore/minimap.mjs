@@ -2,12 +2,13 @@
 
 import { h } from "../dom.mjs";
 
-const W = 132, H = 96, PAD = 4;
+const MOST = [132, 96], LEAST = 36, PAD = 4;
 
 /** `{element, draw(pane)}`; `go(x, y)` is asked to bring a place of the scene into the middle. */
 export function createMinimap(go) {
-  const canvas = h("canvas", { class: "minimap", "aria-hidden": "true", width: W, height: H });
+  const canvas = h("canvas", { class: "minimap", "aria-hidden": "true" });
   let pane = null, picture = null, of = null, fit = null;
+  let [W, H] = MOST;   // of the map: no larger than the shape of the scene needs
 
   let dragging = false;
   const move = (event) => {
@@ -22,7 +23,9 @@ export function createMinimap(go) {
 
   function prepare(scene, palette) {
     const { x, y, w, h: tall } = scene.box;
-    const k = Math.min((W - 2 * PAD) / Math.max(1, w), (H - 2 * PAD) / Math.max(1, tall), 0.5);
+    const k = Math.min((MOST[0] - 2 * PAD) / Math.max(1, w), (MOST[1] - 2 * PAD) / Math.max(1, tall), 0.5);
+    [W, H] = [w, tall].map((side) => Math.max(LEAST, Math.round(side * k) + 2 * PAD));
+    Object.assign(canvas.style, { width: `${W}px`, height: `${H}px` });
     fit = { k, x: (W - w * k) / 2 - x * k, y: (H - tall * k) / 2 - y * k };
     const ratio = window.devicePixelRatio || 1;
     picture = document.createElement("canvas");
@@ -53,7 +56,7 @@ export function createMinimap(go) {
       if (whole) return;
       const palette = pane.palette();
       if (of?.scene !== scene || of.palette !== palette) { of = { scene, palette }; prepare(scene, palette); }
-      if (canvas.width !== picture.width) { canvas.width = picture.width; canvas.height = picture.height; }
+      if (canvas.width !== picture.width || canvas.height !== picture.height) { canvas.width = picture.width; canvas.height = picture.height; }
       const context = canvas.getContext("2d");
       context.setTransform(1, 0, 0, 1, 0, 0);
       context.drawImage(picture, 0, 0);

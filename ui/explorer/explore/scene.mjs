@@ -12,7 +12,7 @@ import { label, shorten } from "./history.mjs";
 import { edgeMark } from "./merged.mjs";
 import { marked, relates } from "./selection.mjs";
 
-const HEAD = 22, EDGE = 10;
+const HEAD = 22, EDGE = 10, FOOT = 13;
 const CHARACTER = 6.7, LINE = 15;
 
 export const EMPTY = { nodes: [], edges: [], groups: [], box: null };
@@ -119,7 +119,7 @@ function frame(members, boxes) {
   if (found.length === 0) return null;
   const x = Math.min(...found.map((b) => b[0])) - EDGE, y = Math.min(...found.map((b) => b[1])) - HEAD;
   return {
-    x, y, w: Math.max(...found.map((b) => b[0] + b[2])) + EDGE - x, h: Math.max(...found.map((b) => b[1] + b[3])) + 2 * EDGE - y,
+    x, y, w: Math.max(...found.map((b) => b[0] + b[2])) + EDGE - x, h: Math.max(...found.map((b) => b[1] + b[3])) + FOOT - y,
   };
 }
 

@@ -1,0 +1,33 @@
+// Where a camera stands: arithmetic over rectangles, without elements.
+//
+// A camera is `{x, y, k}`, a place p is seen at p * k + x. `room` is the size of a pane, a box `{x, y, w, h}`.
+
+/** Scale from which labels can be read, and that of a graph which is too large to be read whole. */
+export const READABLE = 0.5, START = 0.8;
+export const LEAST = 0.001;
+const WIDE = 0.65, MOST = 1.2, MARGIN = 14;
+
+/** All of a box, in the middle of the room. */
+export function wholeOf(box, [w, h]) {
+  const k = Math.min(MOST, Math.max(LEAST, Math.min((w - 2 * MARGIN) / box.w, (h - 2 * MARGIN) / box.h)));
+  return { k, x: (w - box.w * k) / 2 - box.x * k, y: (h - box.h * k) / 2 - box.y * k };
+}
+
+/** The first picture of a box: all of it where that can be read, `tight` (what of it is drawn now) otherwise; else null. */
+export function readable(box, tight, room) {
+  return [box, tight].map((each) => wholeOf(each, room)).find(({ k }) => k >= READABLE) ?? null;
+}
+
+/** A box too large for that, at a scale at which it reads: `held` in the middle, or at the top where `top`. */
+export function startOf(box, held, room, top) {
+  const k = Math.min(START, Math.max(WIDE, (room[0] - 2 * MARGIN) / box.w));
+  const along = (from, size, at, extent, seen, first) => {
+    if (extent * k + 2 * MARGIN <= seen) return first ? MARGIN - from * k : (seen - extent * k) / 2 - from * k;
+    const wanted = first ? MARGIN - at * k : seen / 2 - (at + size / 2) * k;
+    return Math.min(MARGIN - from * k, Math.max(seen - MARGIN - (from + extent) * k, wanted));
+  };
+  return { k, x: along(box.x, held.w, held.x, box.w, room[0], false), y: along(box.y, held.h, held.y, box.h, room[1], top) };
+}
+
+/** The camera after the room was resized: what was in the middle stays there. */
+export const resized = ({ x, y, k }, from, to) => ({ k, x: x + (to[0] - from[0]) / 2, y: y + (to[1] - from[1]) / 2 });
