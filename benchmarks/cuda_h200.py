@@ -490,7 +490,7 @@ def measured_by(command: Sequence[str], packages: Sequence[Path]) -> dict[str, A
             cwd=ROOT, capture_output=True, text=True, timeout=180,
         )  # fmt: skip
         found = {
-            "command": " ".join(command), "code": done.returncode, "packages": extra,
+            "command": " ".join(command), "code": done.returncode, "packages": extra and Path(extra).name,
             "seconds": round(time.perf_counter() - start, 1),
         }  # fmt: skip
         if done.returncode == 0:
