@@ -490,7 +490,8 @@ def measured_by(command: Sequence[str], packages: Sequence[Path]) -> dict[str, A
             cwd=ROOT, capture_output=True, text=True, timeout=180,
         )  # fmt: skip
         found = {
-            "command": " ".join(command), "code": done.returncode, "packages": extra and Path(extra).name,
+            "command": " ".join(command), "code": done.returncode,
+            "packages": Path(extra).name if extra else "",
             "seconds": round(time.perf_counter() - start, 1),
         }  # fmt: skip
         if done.returncode == 0:
