@@ -21,6 +21,7 @@ from compiler.ir.printer import module_lines
 from compiler.trace import Trace
 from tests.e2e.test_explore import Explorer, hostile_model
 from tests.traces import NAMES, compiled, history_of
+from ui.language import LANGUAGES
 from ui.routes import version
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -365,6 +366,49 @@ def test_overlays_say_what_their_colour_means(panes: Panes, server: str) -> None
     expect(legend).to_have_text(say("overlay.time.missing"))
     choice.select_option("drift")
     expect(legend).to_have_text(say("overlay.drift.missing"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_measured_times_colour_the_kernels(page: Page, server: str, language: str) -> None:
+    panes = Panes(page, language)
+    say = panes.say
+    panes.open(server, "model=mlp")
+    panes.compiled()
+    page.get_by_role("button", name=say("nav.measure"), exact=True).click()
+    page.locator("#ask-measure").click()
+    expect(page.get_by_role("complementary", name=say("conditions.title"))).to_be_visible(
+        timeout=90_000
+    )
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON", exact=True).click()
+    report = json.loads(download.value.path().read_text(encoding="utf-8"))
+    page.get_by_role("button", name=say("nav.explore"), exact=True).click()
+    panes.goto("fuse")
+    page.get_by_label(say("pane.overlay"), exact=True).select_option("time")
+    expect(page.locator("#overlay-legend")).to_contain_text(say("overlay.time.legend"))
+    stated = page.locator("#overlay-conditions")
+    for part in (f"batch {report['conditions']['sizes']['batch']}", report["conditions"]["cpu"]):
+        expect(stated).to_contain_text(part)
+    expect(stated).not_to_contain_text(say("overlay.time.sizes"))
+
+    def words(milliseconds: float) -> str:
+        text = f"{milliseconds * 1000:.3g}" if milliseconds < 1 else f"{milliseconds:.3g}"
+        text = text.replace(".", "," if language == "vi" else ".")
+        return say("figure.microseconds" if milliseconds < 1 else "figure.milliseconds", n=text)
+
+    steps = report["per_kernel"]["fused"]
+    picture = texts(panes.save("pane.after"))
+    for step in steps:
+        assert words(step["p50"]) in picture, step["name"]
+    assert any(report["conditions"]["cpu"] in t for t in picture), "conditions go with them"
+    panes.goto("plan-memory")
+    panes.choose_view("graph")
+    launches = texts(panes.save("pane.after"))
+    for step in steps:
+        assert words(step["p50"]) in launches, step["name"]
+
+    panes.size("batch").fill("3")
+    expect(stated).to_contain_text(say("overlay.time.sizes"))
 
 
 # ---- where the camera stands ---------------------------------------------------------------------

@@ -18,7 +18,8 @@ def call(modules: str, script: str) -> object:
         for name in modules.split()
     )
     return run(f"""
-        globalThis.document = {{ createElement: () => ({{}}) }};
+        globalThis.document = {{ createElement: () => ({{ textContent: "", setAttribute() {{}},
+          append(...parts) {{ this.textContent += parts.join(""); }} }}) }};
         globalThis.fetch = async () => ({{ json: async () => ({{}}) }});
         await (await import(`${{EXPLORER}}/text.mjs`)).speak("en", "http://localhost/");
         {imports}
@@ -255,3 +256,47 @@ def test_a_box_is_shown_whole_or_from_its_start() -> None:
     assert sum(found["middle"][1::2]) / 2 == 150
     assert found["bottom"][3] == 286, "no empty space below the end"
     assert found["resized"] == {"x": -10, "y": 40, "k": 2}
+
+
+# ---- overlays ------------------------------------------------------------------------------------
+
+
+def test_a_measured_time_is_that_of_the_step_which_makes_a_value() -> None:
+    ops = [
+        node("x", "input"),
+        node("a", "launch", "x", kernel="k0", origins=["n0"]),
+        node("b", "launch", "a", kernel="k0", origins=["n0", "n1"]),
+        node("c", "map.exp", "b", origins=["n2"]),
+        node("d", "map.exp", "c", origins=["n2"]),
+    ]
+    plan = {"steps": [{"kind": "bind", "name": "n", "values": []}]}
+    plan["steps"] += [{"kind": "kernel", "name": "k0", "values": [v]} for v in "ab"]
+    plan["steps"].append({"kind": "kernel", "name": "k1", "values": ["d"]})
+    timed = [("k0", 1.0, ["n0"]), ("k0", 2.0, ["n0", "n1"]), ("k1", 4.0, ["n2"])]
+    steps = [{"name": name, "p50": p50, "origins": origins} for name, p50, origins in timed]
+    report = {
+        "per_kernel": {"fused": steps, "op_by_op": [{**steps[0], "p50": 9.0}]},
+        "conditions": {"device": "cpu", "cpu": "a CPU", "repetitions": 30, "sizes": {"r": 8}},
+    }
+    found = call(
+        "history overlay",
+        f"""
+        const {{ chunks, first }} = {json.dumps(film(ops))}, report = {json.dumps(report)};
+        const drawn = history.expand(chunks, first);
+        const ask = (sizes, plan, variant) => {{
+          const made = overlay.overlay("time", drawn, {{ sizes, plan, report, variant }});
+          return [[...made.values], [...made.within], made.most, made.conditions, made.missing !== ""];
+        }};
+        const plan = {json.dumps(plan)};
+        return [ask({{ r: 8 }}, plan), ask({{ r: 9 }}, null), ask({{}}, null, "op_by_op"), ask({{}}, null, "")];""",  # noqa: E501
+    )
+    assert isinstance(found, list)
+    values, within, most, conditions, _ = found[0]
+    assert dict(values) == {"a": 1, "b": 2, "c": 4, "d": 4} and most == 4
+    assert dict(within) == {"c": "k1", "d": "k1"}, "both run in it"
+    assert conditions == "a CPU, repetitions 30, r 8"
+    by_origins, _, _, other, _ = found[1]
+    assert by_origins == values, "before there is a plan"
+    assert other.startswith("a CPU, repetitions 30, r 8. ") and len(other) > len(conditions) + 10
+    assert dict(found[2][0]) == {"a": 9, "b": 9}
+    assert found[3] == [[], [], 0, "", True], "another pipeline was not measured"

@@ -202,7 +202,25 @@ export function paintScene(context, scene, palette, k, seen) {
     byStyle.get(style).push(node);
   }
   for (const nodes of byStyle.values()) paintBoxes(context, nodes, palette, k, detail);
-  if (detail) for (const nodes of byStyle.values()) for (const node of nodes) paintText(context, node, palette);
+  if (!detail) return;
+  for (const nodes of byStyle.values()) for (const node of nodes) paintText(context, node, palette);
+  for (const box of [...scene.groups, ...scene.nodes]) if (box.figure && visible(box, seen)) paintFigure(context, box, palette);
+}
+
+/** The figure of an overlay on the upper right corner of its box. */
+function paintFigure(context, { x, y, w, figure }, palette) {
+  context.font = `600 11px ${palette.font}`;
+  const wide = context.measureText(figure).width + 8;
+  context.beginPath();
+  context.roundRect(x + w - wide + 6, y - 9, wide, 15, 4);
+  context.fillStyle = palette.ground;
+  context.fill();
+  context.lineWidth = 1;
+  context.strokeStyle = palette.changed;
+  context.stroke();
+  context.fillStyle = palette.ink;
+  context.textAlign = "center";
+  context.fillText(figure, x + w - wide / 2 + 6, y + 2.5);
 }
 
 /** How strongly a figure colours its box: text on the darkest stays readable. */

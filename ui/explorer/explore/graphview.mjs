@@ -143,7 +143,7 @@ export function graphView({ act, embedded }, again) {
     const most = Math.max(...both.map((side, k) => mostBytes(side.state, found[k], state.closed, sizes[k])));
     const union = merged ? mergeStates(both[0].state, both[1].state) : null;
     const heats = both.map((side, k) => overlay(state.overlay, union ? union.state : side.state, {
-      sizes: sizes[k], plan: plan[k], report: state.times?.report ?? state.times, pass: side.compile.passes[side.at],
+      sizes: sizes[k], plan: plan[k], report: state.times?.report, variant: variantOf(state, k), pass: side.compile.passes[side.at],
     }));
     const hottest = Math.max(...heats.map((heat) => heat.most));
     heats.forEach((heat, k) => { heats[k] = { ...heat, most: hottest }; });
@@ -172,6 +172,9 @@ export function graphView({ act, embedded }, again) {
       marks: new Set(drawn.flatMap((s) => [...s.nodes, ...s.edges].map((n) => n.mark))),
     };
   }
+
+  /** Which steps of a measurement a side shows: those of a pipeline that was not measured are not known. */
+  const variantOf = ({ leftAsked, left }, k) => (k === 1 || left === null ? "fused" : leftAsked === "op_by_op" ? "op_by_op" : "");
 
   /** Move camera and panes so that what is known stays where it is. */
   function meet(found, scenes, state) {
@@ -300,16 +303,21 @@ export function graphView({ act, embedded }, again) {
     const side = asked.both[k];
     const lines = node ? (node.group ? node.lines : label(node.of, side.state.constants)) : [framed.label];
     const { reads, writes } = found.moved;
-    const heat = asked.heats[k].values.get(framed || node.group ? `group ${found.group.key}` : found.key);
+    const of = framed || node.group ? `group ${found.group.key}` : found.key;
+    const heat = asked.heats[k].values.get(of), within = asked.heats[k].within.get(of);
     replace(tip, h("strong", null, node && !node.group ? node.of.key : lines[0]),
       lines.filter((line) => node && !node.group && line !== node.of.key || lines.indexOf(line) > 0).map((line) => h("div", null, line)),
       reads + writes > 0 ? h("div", null, t("pane.moved", { reads: bytes(reads), writes: bytes(writes) })) : null,
-      heat === undefined ? null : h("div", null, t(`overlay.${asked.state.overlay}`), " ", asked.heats[k].said(heat)));
+      heat === undefined ? null : h("div", null, within ? t("overlay.time.within", { kernel: within, time: asked.heats[k].said(heat) })
+        : [t(`overlay.${asked.state.overlay}`), " ", asked.heats[k].said(heat)]));
     const room = element.getBoundingClientRect(), box = panes[k].canvas.getBoundingClientRect();
     const left = box.left - room.left + x, top = box.top - room.top + y;
     tip.style.left = `${Math.min(left + 14, room.width - tip.offsetWidth - 4)}px`;
     tip.style.top = `${top + 18 + tip.offsetHeight > room.height ? top - tip.offsetHeight - 8 : top + 18}px`;
   }
+
+  /** Under what conditions the figures of the overlay were measured. */
+  const noted = () => (asked.heats[1].conditions ? t("overlay.conditions", { conditions: asked.heats[1].conditions }) : "");
 
   function note(k, side, where, state) {
     const texts = [];
@@ -327,8 +335,8 @@ export function graphView({ act, embedded }, again) {
     element, draw, fit, centreOn,
     zoom,
     repaint() { for (const pane of panes) pane.repaint(); controls(); },
-    /** What can be exported: `[{side, scene, title}]`. */
-    pictures: () => panes.map((pane, k) => ({ side: k, scene: pane.scene(), title: titles[k].textContent, palette: pane.palette() }))
+    /** What can be exported: `[{side, scene, title, palette, note}]`. */
+    pictures: () => panes.map((pane, k) => ({ side: k, scene: pane.scene(), title: titles[k].textContent, palette: pane.palette(), note: noted() }))
       .filter((picture) => picture.scene.box !== null),
     /** Groups of the right state, or of the left one where that has none. */
     groups() {

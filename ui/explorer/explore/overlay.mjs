@@ -1,19 +1,24 @@
 // Overlays: a figure for each node and group, told by the depth of its colour and by a legend.
 
 import { evaluate } from "../dims.mjs";
+import { rows } from "../measure/conditions.mjs";
 import { bytes, duration, scientific, t } from "../text.mjs";
 import { groupTraffic, traffic } from "./compile.mjs";
 
-const NONE = { values: new Map(), most: 0, said: () => "", legend: "", missing: "" };
+const NONE = { values: new Map(), within: new Map(), most: 0, said: () => "", legend: "", conditions: "", missing: "" };
+const ENDS = ["input", "output", "param"];
+/** Conditions that a legend states, by themselves or with their name; all of them are on the card of the measurement. */
+const PLAIN = ["dtype", "sizes", "date", "fallback"], NAMED = ["threads", "repetitions", "cache"];
 
 /**
- * `{values, most, said, legend, missing}`: figures by the key of a node or by `group KEY`, the largest
- * of them, how one is said, what the colour means, and what to do where there is no figure.
- * `plan`: the steps of the plan, `report`: a measurement's, both or null.
+ * `{values, within, most, said, legend, conditions, missing}`: figures by the key of a node or by `group KEY`; of
+ * those that share the figure of one step, its name; the largest figure, how one is said, what the colour means,
+ * under what conditions that was measured, and what to do where there is no figure.
+ * `plan`: the plan of the compile, `report`: a measurement's, both or null; `variant` of its steps.
  */
-export function overlay(kind, drawn, { sizes, plan, report, pass }) {
+export function overlay(kind, drawn, { sizes, plan, report, variant = "fused", pass }) {
   if (kind === "bytes") return moved(drawn, sizes, plan);
-  if (kind === "time") return spent(drawn, report);
+  if (kind === "time") return spent(drawn, sizes, plan, report, variant);
   if (kind === "drift") return drifted(drawn, pass);
   return NONE;
 }
@@ -38,28 +43,45 @@ function moved(drawn, sizes, plan) {
     const { reads, writes } = groupTraffic(group, drawn, sizes);
     values.set(`group ${group.key}`, reads + writes);
   }
-  return made(values, bytes, t("overlay.bytes.legend"), "");
+  return figures(values, bytes, t("overlay.bytes.legend"));
 }
 
-/** The median time of the step that an op ends in: the one that shares most origins with it. */
-function spent(drawn, report) {
-  const steps = report?.per_kernel?.fused ?? [];
-  const timed = steps.filter((step) => typeof step.p50 === "number");
-  if (timed.length === 0) return { ...NONE, missing: t("overlay.time.missing") };
+/** The median time of the step that an op ends in: the one that makes its value, else that shares most origins with it. */
+function spent(drawn, sizes, plan, report, variant) {
+  const steps = report?.per_kernel?.[variant] ?? [];
+  if (!steps.some((step) => typeof step.p50 === "number")) return { ...NONE, missing: t("overlay.time.missing") };
+  const made = (plan?.steps ?? []).filter((step) => step.kind !== "bind");
+  const parallel = made.length === steps.length && made.every((step, k) => step.name === steps[k].name);
+  const byValue = new Map(parallel ? made.flatMap((step, k) => step.values.map((value) => [value, steps[k]])) : []);
   const of = (thing) => {
-    const named = timed.find((step) => step.name === thing.kernel);
-    if (named) return named.p50;
+    for (const out of thing.outs ?? []) if (byValue.has(out.name)) return byValue.get(out.name);
     let best = null, most = 0;
-    for (const step of timed) {
+    for (const step of steps) {
       const shared = (thing.origins ?? []).filter((origin) => step.origins.includes(origin)).length;
-      if (shared > most) { most = shared; best = step.p50; }
+      if (shared > most || (shared === most && shared > 0 && step.origins.length < best.origins.length)) { most = shared; best = step; }
     }
     return best;
   };
-  const values = new Map();
-  for (const node of drawn.nodes) if (!node.group) { const time = of(node); if (time !== null) values.set(node.key, time); }
-  for (const group of drawn.groups) { const time = of(group); if (time !== null) values.set(`group ${group.key}`, time); }
-  return made(values, duration, t("overlay.time.legend"), "");
+  const found = [...drawn.nodes.filter((node) => !node.group && !ENDS.includes(node.kind)).map((node) => [node.key, of(node)]),
+    ...drawn.groups.map((group) => [`group ${group.key}`, of(group)])].filter(([, step]) => typeof step?.p50 === "number");
+  const times = new Map();
+  for (const [, step] of found) times.set(step, (times.get(step) ?? 0) + 1);
+  const conditions = stated(report.conditions ?? {});
+  const other = Object.entries(report.conditions?.sizes ?? {}).some(([name, size]) => name in sizes && sizes[name] !== size);
+  return {
+    ...figures(new Map(found.map(([key, step]) => [key, step.p50])), duration, t("overlay.time.legend")),
+    within: new Map(found.filter(([, step]) => times.get(step) > 1).map(([key, step]) => [key, step.name])),
+    conditions: other ? `${conditions}. ${t("overlay.time.sizes")}` : conditions,
+  };
+}
+
+/** The conditions of a measurement in one short line. */
+function stated(conditions) {
+  const said = (key) => rows({ [key]: conditions[key] }).map(([name, value]) => {
+    const text = typeof value === "string" ? value : value.textContent;
+    return NAMED.includes(key) ? `${name} ${text}` : text;
+  });
+  return [conditions.device === "cpu" ? "cpu" : "device", ...NAMED, ...PLAIN].flatMap(said).join(", ");
 }
 
 /** Drift is a figure of the pass: its first differing value is dark, what shares its origins pale. */
@@ -73,11 +95,11 @@ function drifted(drawn, pass) {
     else if ((node.origins ?? []).some((origin) => drift.where.includes(origin))) values.set(node.key, 0.4);
   }
   return {
-    ...made(values, () => "", t("overlay.drift.legend", { value: drift.first, drift: scientific(drift.norm_rel) }), ""),
+    ...figures(values, () => "", t("overlay.drift.legend", { value: drift.first, drift: scientific(drift.norm_rel) })),
     plain: true,
   };
 }
 
-function made(values, said, legend, missing) {
-  return { values, most: Math.max(0, ...values.values()), said, legend, missing };
+function figures(values, said, legend) {
+  return { ...NONE, values, most: Math.max(0, ...values.values()), said, legend };
 }

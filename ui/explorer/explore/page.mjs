@@ -130,7 +130,7 @@ export function create(shell) {
 
   // ---- the address -----------------------------------------------------------------------------
 
-  explorer.store.on(["asked", "compile", "at", "event", "tab", "bound", "selection"], (state) => {
+  function writeAddress(state) {
     if (state.asked === null || !chosen || gone) return;
     const { model, target, numerics, pin, pipeline } = state.asked;
     const place = state.compile?.whole && !state.pending ? {
@@ -144,13 +144,15 @@ export function create(shell) {
       bind: Object.entries(state.bound).map(([k, v]) => `${k}=${v}`).join(","),
       ...place,
     });
-  });
+  }
+  explorer.store.on(["asked", "compile", "at", "event", "tab", "bound", "selection"], writeAddress);
 
   return {
     element, explorer,
-    show(params) {
+    show(given) {
       drops.on();
       takeTimes();
+      const params = given.model || given.gone || chosen ? given : shell.address.get();   // the model of another page
       if (params.model) {
         const [at, event] = String(params.at || "").split(".");
         open(params.model, {
@@ -162,6 +164,7 @@ export function create(shell) {
       } else {
         if (params.gone) error = { message: "request.model", parameters: {} };
         draw();
+        writeAddress(explorer.store.get());
       }
     },
     hide() { drops.off(); },

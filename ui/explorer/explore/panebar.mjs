@@ -146,6 +146,7 @@ export function paneBar({ store, act, shell }, ask) {
       scale > 0 ? h("span", { class: "key bars-key" },
         h("span", { class: "bar-pair", "aria-hidden": "true" }, h("i", { class: "read" }), h("i", { class: "write" })), t("legend.bars", { most: bytes(scale) })) : null,
       state.overlay === "none" ? null : h("span", { class: "key heat", id: "overlay-legend" },
-        heat.missing ? heat.missing : [h("span", { class: "ramp", "aria-hidden": "true" }), heat.legend, heat.plain ? null : ` 0 … ${heat.said(heat.most)}`]));
+        heat.missing ? heat.missing : [h("span", { class: "ramp", "aria-hidden": "true" }), heat.legend, heat.plain ? null : ` 0 … ${heat.said(heat.most)}`]),
+      heat.conditions ? h("span", { class: "key", id: "overlay-conditions" }, t("overlay.conditions", { conditions: heat.conditions })) : null);
   }
 }

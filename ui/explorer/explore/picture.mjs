@@ -4,9 +4,12 @@ import { s } from "../dom.mjs";
 import { edgeStyle, MARKS, paintScene, tipOf } from "./canvas.mjs";
 import { around } from "./scene.mjs";
 
-const MARGIN = 16, HEAD = 34, GAP = 32, MOST = 8192;
+const MARGIN = 16, HEAD = 34, GAP = 32, MOST = 8192, NOTE = 16, CHARACTER = 6.7;
 
-/** Pictures beside each other: `[{scene, title, dx, dy}]` with their places, and the whole size. */
+/**
+ * Pictures beside each other: `[{scene, title, dx, dy}]` with their places, the whole size, and the lines below them:
+ * a note (under what conditions its figures were measured) goes with a picture wherever it goes.
+ */
 function arranged(pictures) {
   let x = MARGIN, tall = 0;
   const found = pictures.map(({ scene, title, palette }) => {
@@ -16,12 +19,24 @@ function arranged(pictures) {
     tall = Math.max(tall, box.h);
     return at;
   });
-  return { found, w: x - GAP + MARGIN, h: tall + HEAD + 2 * MARGIN };
+  const w = Math.max(x - GAP + MARGIN, pictures[0].note ? 420 : 0), below = tall + HEAD + 2 * MARGIN;
+  const lines = broken(pictures[0].note ?? "", Math.floor((w - 2 * MARGIN) / CHARACTER));
+  return { found, w, h: below + NOTE * lines.length, notes: lines.map((text, k) => ({ text, y: below + NOTE * k })) };
 }
 
-/** The SVG of pictures `{scene, title, palette}` beside each other, as text. */
+/** A text in lines of at most so many characters, cut between words. */
+function broken(text, most) {
+  const lines = [];
+  for (const word of text.split(" ").filter(Boolean)) {
+    if (lines.length && lines.at(-1).length + word.length < most) lines[lines.length - 1] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** The SVG of pictures `{scene, title, palette, note}` beside each other, as text. */
 export function svgOf(pictures) {
-  const { found, w, h } = arranged(pictures);
+  const { found, w, h, notes } = arranged(pictures);
   const { palette } = pictures[0];
   const svg = s("svg", { xmlns: "http://www.w3.org/2000/svg", width: Math.ceil(w), height: Math.ceil(h), viewBox: `0 0 ${Math.ceil(w)} ${Math.ceil(h)}`, "font-family": "monospace", "font-size": 12 },
     s("rect", { width: "100%", height: "100%", fill: palette.ground }),
@@ -29,8 +44,17 @@ export function svgOf(pictures) {
       s("text", { x, y: MARGIN + 12, "font-size": 15, "font-weight": 600, fill: palette.ink }, plain(title)),
       s("g", { transform: `translate(${dx} ${dy})` }, scene.groups.map((g) => frameOf(g, palette)),
         scene.edges.map((e) => edgeOf(e, palette)), scene.nodes.map((n) => nodeOf(n, palette))),
-    ]));
+    ]),
+    notes.map(({ text, y }) => s("text", { x: MARGIN, y, fill: palette.quiet }, plain(text))));
   return new XMLSerializer().serializeToString(svg);
+}
+
+/** The figure of an overlay at the upper right corner of its box. */
+function figure({ x, y, w, figure: text }, palette) {
+  if (!text) return null;
+  const wide = text.length * CHARACTER + 8;
+  return [s("rect", { x: x + w - wide + 6, y: y - 9, width: wide, height: 15, rx: 4, fill: palette.ground, stroke: palette.changed }),
+    s("text", { x: x + w + 2, y: y + 2.5, "text-anchor": "end", "font-size": 11, "font-weight": 600, fill: palette.ink }, plain(text))];
 }
 
 /** Characters that XML forbids, replaced. */
@@ -49,7 +73,7 @@ function frameOf(g, palette) {
   return s("g", null,
     s("rect", { x: g.x, y: g.y, width: g.w, height: g.h, fill: g.heat === undefined ? palette.fused : palette.changed, "fill-opacity": g.heat === undefined ? 0.08 : strength(g.heat), stroke: palette.fused, "stroke-width": 2 }),
     s("text", { x: g.x + 6, y: g.y + 14, fill: palette.fused, "font-weight": 600 }, plain(g.label)),
-    bars(g.x + 6, g.y + g.h - 9, g.w - 12, g.bars, palette));
+    bars(g.x + 6, g.y + g.h - 9, g.w - 12, g.bars, palette), figure(g, palette));
 }
 
 const STYLES = { same: ["quiet", 1.2, ""], added: ["added", 2.4, ""], removed: ["removed", 2, "6 3"], ghost: ["fused", 1.2, "5 4"], near: ["primary", 3, ""] };
@@ -77,12 +101,12 @@ function nodeOf(n, palette) {
     n.mark === "changed" || n.group ? s("rect", { ...box(4), fill: "none", stroke }) : null,
     n.lines.map((line, k) => s("text", { x: n.x + n.w / 2, y: n.y + 14 + 14 * k, "text-anchor": "middle", "font-weight": k === 0 ? 600 : null, fill: k === 0 || n.heat !== undefined ? palette.ink : palette.quiet }, plain(line))),
     MARKS[n.mark] ? s("text", { x: n.x + 5, y: n.y + 14, "font-weight": 700, fill: palette[n.mark] }, MARKS[n.mark]) : null,
-    bars(n.x + 5, n.y + n.h - 8.5, n.w - 10, n.bars, palette));
+    bars(n.x + 5, n.y + n.h - 8.5, n.w - 10, n.bars, palette), figure(n, palette));
 }
 
 /** The PNG of pictures, a promise of a Blob; twice the size on the screen as far as a picture may be. */
 export function pngOf(pictures) {
-  const { found, w, h } = arranged(pictures);
+  const { found, w, h, notes } = arranged(pictures);
   const { palette } = pictures[0];
   const scale = Math.min(2, MOST / w, MOST / h);
   const canvas = document.createElement("canvas");
@@ -100,5 +124,9 @@ export function pngOf(pictures) {
     context.translate(dx, dy);
     paintScene(context, scene, palette, Math.max(1, scale), { x0: -Infinity, y0: -Infinity, x1: Infinity, y1: Infinity });
   }
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.fillStyle = palette.quiet;
+  context.font = `12px ${palette.font}`;
+  for (const { text, y } of notes) context.fillText(text, MARGIN, y);
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
 }

@@ -1,8 +1,9 @@
 // What a pane draws of a state: boxes, curves and frames at the places of the layout.
 //
 // A scene is `{nodes, edges, groups, box}`; the canvas, the minimap and exported pictures draw the same one.
-// A node is `{key, of, x, y, w, h, lines, mark, picked, hit, bars, heat, group}`; `group` is the closed group
-// that it stands for, `bars` the bytes read and written as shares of the largest of both panes.
+// A node is `{key, of, x, y, w, h, lines, mark, picked, hit, bars, heat, figure, group}`; `group` is the closed
+// group that it stands for, `bars` the bytes read and written as shares of the largest of both panes, `heat` a
+// share of the overlay's largest figure and `figure` that figure in words, where it is the node's own.
 
 import { evaluate } from "../dims.mjs";
 import { bytes, t } from "../text.mjs";
@@ -43,7 +44,9 @@ export function sceneOf(drawn, places, view) {
     .filter((group) => group.frame !== null);
   const hidden = standIns(groups, places, view.closed);
   const share = ({ reads, writes }) => (most > 0 && reads + writes > 0 ? [reads / most, writes / most] : null);
-  const heatOf = (key) => (view.heat.most > 0 && view.heat.values.has(key) ? view.heat.values.get(key) / view.heat.most : undefined);
+  const { values, within: parts, most: hottest, said } = view.heat;
+  const heated = (key) => (hottest > 0 && values.has(key)
+    ? { heat: values.get(key) / hottest, figure: parts.has(key) ? "" : said(values.get(key)) } : {});
 
   const nodes = [];
   for (const node of drawn.nodes) {
@@ -54,7 +57,7 @@ export function sceneOf(drawn, places, view) {
       key: node.key, of: node, group: null, x: box[0], y: box[1], w: box[2], h: box[3],
       lines: label(node, drawn.constants), mark: marks.get(node.key) ?? "same",
       picked: selected.get(node.key) ?? (view.hover && relates({ origins: view.hover }, node.origins) ? "related" : undefined),
-      hit: view.hits.has(node.key), bars: share(moved), moved, heat: heatOf(node.key),
+      hit: view.hits.has(node.key), bars: share(moved), moved, ...heated(node.key),
     });
   }
   for (const [group, ends] of boundaries(hidden, drawn)) {
@@ -66,14 +69,14 @@ export function sceneOf(drawn, places, view) {
       mark: closedMark(group.members.map((key) => marks.get(key) ?? "same")),
       picked: inside.includes("picked") ? "picked" : inside.includes("related") ? "related" : undefined,
       origins: group.of ? undefined : [...new Set(group.members.flatMap((key) => drawn.byKey.get(key).origins ?? []))],
-      hit: group.members.some((key) => view.hits.has(key)), bars: share(moved), moved, heat: heatOf(`group ${group.key}`),
+      hit: group.members.some((key) => view.hits.has(key)), bars: share(moved), moved, ...heated(`group ${group.key}`),
     });
   }
   const at = new Map(nodes.map((node) => [node.key, node]));
   const frames = groups.filter((group) => group.fused && !group.members.some((key) => hidden.has(key))).map((group) => {
     const moved = groupTraffic(group.of, drawn, sizes);
     return {
-      ...group.frame, of: group.of, group, label: group.label, bars: share(moved), moved, heat: heatOf(`group ${group.key}`),
+      ...group.frame, of: group.of, group, label: group.label, bars: share(moved), moved, ...heated(`group ${group.key}`),
       picked: view.selection?.kind === "group" && view.selection.key === group.key,
     };
   });
