@@ -697,13 +697,43 @@ def test_an_address_shows_the_same_in_a_fresh_browser(
         assert other.key(key) == explorer.key(key), key
 
 
-def test_an_address_writes_no_history(english: Explorer, server: str) -> None:
+def test_back_and_forward_lead_from_place_to_place(english: Explorer, server: str) -> None:
+    """A model and a page are places; a pass is not, and comes back with the model."""
+    page = english.page
     english.open(server)
-    before = english.page.evaluate("history.length")
     english.choose("softmax_spelled_out")
-    english.page.keyboard.press("End")
-    english.wait_for("at", str(english.passes.count() - 1))
-    assert english.page.evaluate("history.length") == before
+    english.wait_for("model", "softmax_spelled_out")
+    places = page.evaluate("history.length")
+    page.keyboard.press("End")
+    last = str(english.passes.count() - 1)
+    english.wait_for("at", last)
+    assert page.evaluate("history.length") == places, "a step through passes is no place"
+    english.button("nav.measure").click()
+    english.wait_for("page", "measure")
+    expect(page).to_have_title(f"{english.say('nav.measure')} · {english.say('page.title')}")
+    page.go_back()
+    expect(english.title).to_be_visible()
+    expect(page).to_have_title(english.say("page.title"))
+    english.wait_for("at", last)
+    page.go_back()
+    expect(page.get_by_role("heading", name=english.say("choose.title"))).to_be_visible()
+    page.go_forward()
+    expect(english.title).to_have_text(sample("softmax_spelled_out").title["en"])
+    english.wait_for("at", last)
+
+
+def test_nothing_of_the_host_page_takes_the_focus(english: Explorer, server: str) -> None:
+    english.open(server)
+    page = english.page
+    page.keyboard.press("Tab")
+    assert focused(page) == "nav-explore"
+    expect(page.get_by_role("main")).to_have_count(1)
+    english.choose("softmax_spelled_out")
+    page.keyboard.press("/")
+    assert focused(page) == "search"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Home")
+    expect(english.here).to_contain_text("import")
 
 
 def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:

@@ -42,10 +42,25 @@ export function mount({ data, parentElement, setTriggerValue }) {
   send = (request) => setTriggerValue("request", request);
   const host = parentElement.querySelector(".explorer-host");
   if (root.parentElement !== host) host.append(root);
+  alone(host);
   paint(host);
   started ??= begin(data);
   started.then(() => hearAnswer(data.answer));
   return () => {};
+}
+
+/**
+ * The page is ours alone: nothing of the host page around us takes the focus or is read aloud, and
+ * its `main` is a box like any other, so that ours are the landmarks.
+ */
+function alone(host) {
+  for (const name of ["stSkipToContent", "stHeader"]) {
+    const element = document.querySelector(`[data-testid="${name}"]`);
+    if (element !== null) element.inert = true;
+  }
+  const main = host.getRootNode().host?.closest("main");
+  main?.removeAttribute("tabindex");
+  main?.setAttribute("role", "presentation");
 }
 
 async function begin(data) {
@@ -66,7 +81,12 @@ async function begin(data) {
 function named(name) {
   shown = name;
   document.documentElement.lang = name;
-  document.title = t("page.title");
+  entitle();
+}
+
+function entitle() {
+  const name = current === null || current === PAGES[0].name ? [] : [t(`nav.${current}`)];
+  document.title = [...name, t("page.title")].join(" · ");
 }
 
 async function turn(name) {
@@ -128,7 +148,7 @@ function header() {
       choice("vi", "Tiếng Việt"), choice("en", "English")));
 }
 
-/** Show a page; `params` are what its address says. */
+/** Show a page; `params` are what its address says, with `back` where the browser's Back led here. */
 async function go(name, params = {}) {
   const found = PAGES.find((page) => page.name === name) ?? PAGES[0];
   if (!pages.has(found.name)) {
@@ -137,6 +157,7 @@ async function go(name, params = {}) {
   }
   if (current !== found.name && current !== null) pages.get(current).hide();
   current = found.name;
+  entitle();
   writeAddress({ page: current === "explore" ? "" : current });
   header();
   const page = pages.get(current);
@@ -227,9 +248,13 @@ function hearAnswer(answer) {
 // ---- address -------------------------------------------------------------------------------------
 
 const KEYS = ["page", "lesson", "term", "model", "target", "numerics", "pin", "bind", "passes", "at", "sel", "tab", "lang"];
+const PLACES = ["page", "lesson", "term", "model"];
 let timer = 0;
 
-/** Change keys of the address; empty ones go. What others wrote stays. */
+/**
+ * Change keys of the address; empty ones go. What others wrote stays. Another place is a step that the
+ * browser's Back takes back; what changes within a place is not.
+ */
 function writeAddress(patch) {
   for (const [key, value] of Object.entries(patch)) if (KEYS.includes(key)) view[key] = value ?? "";
   clearTimeout(timer);
@@ -239,6 +264,17 @@ function writeAddress(patch) {
       if (view[key]) at.searchParams.set(key, view[key]);
       else at.searchParams.delete(key);
     }
-    if (at.href !== window.location.href) window.history.replaceState(window.history.state, "", at);
+    if (at.href === window.location.href) return;
+    const old = new URL(window.location.href).searchParams;
+    const moved = PLACES.some((key) => (old.get(key) ?? "") !== (at.searchParams.get(key) ?? ""));
+    window.history[moved ? "pushState" : "replaceState"](window.history.state, "", at);
   }, 250);
 }
+
+/** Back and Forward: show what the address says. */
+window.addEventListener("popstate", () => {
+  clearTimeout(timer);
+  const { searchParams } = new URL(window.location.href);
+  for (const key of KEYS) view[key] = searchParams.get(key) ?? "";
+  started?.then(() => go(view.page || "explore", { ...view, back: true }));
+});

@@ -218,7 +218,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
     store.on([...region.keys, "refreshed"], draw);
     if (region.always) region.draw(store.get(), new Set());
   }
-  const element = h("section", { class: embedded ? "explore embedded" : "explore", "aria-label": t("explore.title") },
+  const element = h("section", { class: embedded ? "explore embedded" : "explore", tabindex: "-1", "aria-label": t("explore.title") },
     regions.map((region) => region.element));
   element.addEventListener("keydown", (event) => keydown(event, context));
   // Until the first state of another model is there, nothing of the last one is seen.

@@ -25,7 +25,7 @@ export function keydown(event, { store, act }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") {
     if (state.help) act.help(false);
-    else target.blur?.();
+    else event.currentTarget.focus({ preventScroll: true });
     return;
   }
   if (state.help || target.matches?.(TYPING) || state.compile === null) return;

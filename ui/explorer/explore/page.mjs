@@ -152,6 +152,7 @@ export function create(shell) {
     show(given) {
       drops.on();
       takeTimes();
+      if (given.back && !given.model && chosen) { leave(); return; }
       const params = given.model || given.gone || chosen ? given : shell.address.get();   // the model of another page
       if (params.model) {
         const [at, event] = String(params.at || "").split(".");
