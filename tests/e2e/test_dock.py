@@ -113,6 +113,19 @@ def test_forbid_and_force_a_merge(english: Dock, server: str) -> None:
     expect(overruled).to_have_count(0, timeout=COMPILE_MS)
 
 
+def test_a_selection_is_looked_up_again_after_a_compile(english: Dock, server: str) -> None:
+    """The kernel that is selected has fewer ops in the next compile, and says so."""
+    page, say = english.page, english.say
+    english.open(server, "model=five_op_chain&tab=decisions&sel=kernel:k0")
+    expect(english.inspector).to_contain_text("n4")
+    english.button("decisions.forbid.of", a="T1", b="T2").click()
+    kernels = page.get_by_role("tab", name=re.compile(say("tab.kernels")))
+    expect(kernels).to_contain_text("(2)", timeout=COMPILE_MS)
+    expect(english.inspector).to_contain_text("n0")
+    expect(english.inspector).not_to_contain_text("n4")
+    expect(page).to_have_url(re.compile("sel=kernel"))
+
+
 def test_force_never_overrules_a_rule(dock: Dock, server: str) -> None:
     dock.open(server, "model=fork_reduce&tab=decisions")
     row = dock.row("d", "y")

@@ -102,17 +102,19 @@ export function createExplorer(shell, { embedded = false } = {}) {
 
   /** Show a compile; the place in it is kept by the name of the pass. */
   function arrive(made) {
-    const { compile: old, at, event, pending } = store.get();
+    const { compile: old, at, event, pending, selection } = store.get();
+    const kept = old?.options.model === made.options.model ? selection : null;
     const found = old?.whole ? samePlace(old, at, made) : made.passes.findIndex((pass) => pass.name === pending?.pass);
     const place = pending?.at ?? (found >= 0 ? found : firstChange(made));
     store.set({
       compile: made, job: null, times: null, pending: null,
       at: Math.min(place, made.passes.length - 1),
       event: pending ? pending.event ?? null : found >= 0 && old?.options.model === made.options.model ? clampEvent(made, found, event) : null,
-      selection: old?.options.model === made.options.model ? store.get().selection : null,
+      selection: null,
       kernel: made.kernelNames.includes(store.get().kernel) ? store.get().kernel : made.kernelNames[0] ?? "",
     });
-    if (pending?.select) act.pick(pending.select);
+    const select = pending?.select ?? nameOf(kept);
+    if (select) act.pick(select);
     shell.announce(announcement(store.get()));
   }
 
@@ -267,6 +269,12 @@ export function createExplorer(shell, { embedded = false } = {}) {
     },
     destroy() { running?.cancel(); for (const region of regions) region.destroy?.(); },
   };
+}
+
+/** What `pick` takes for a selection: its key, before it `group:` or `kernel:`; "" for none. */
+export function nameOf(selection) {
+  if (!selection?.key) return "";
+  return ["group", "kernel"].includes(selection.kind) ? `${selection.kind}:${selection.key}` : selection.key;
 }
 
 /** Where a pass stands in another compile: the same name, as often before it; -1 where it is gone. */

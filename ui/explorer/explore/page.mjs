@@ -5,7 +5,7 @@
 
 import { code, h, replace } from "../dom.mjs";
 import { language, t } from "../text.mjs";
-import { createExplorer } from "./explorer.mjs";
+import { createExplorer, nameOf } from "./explorer.mjs";
 import { problem } from "./notices.mjs";
 import { digestOf, dropAnywhere, fileButton, upload } from "./upload.mjs";
 import { usual } from "./usual.mjs";
@@ -135,7 +135,7 @@ export function create(shell) {
     const { model, target, numerics, pin, pipeline } = state.asked;
     const place = state.compile?.whole && !state.pending ? {
       at: `${state.at}${state.event === null ? "" : `.${state.event}`}`,
-      sel: selectionText(state.selection),
+      sel: nameOf(state.selection),
     } : {};
     shell.address.set({
       model, pin, target: target === "cpu" ? "" : target, numerics: numerics === "default" ? "" : numerics,
@@ -171,12 +171,6 @@ export function create(shell) {
     hide() { drops.off(); },
     refresh() { draw(); explorer.refresh(); },
   };
-}
-
-/** A selection as the address has it: the key of a node, or `group:` and `kernel:` with theirs. */
-export function selectionText(selection) {
-  if (!selection?.key) return "";
-  return ["group", "kernel"].includes(selection.kind) ? `${selection.kind}:${selection.key}` : selection.key;
 }
 
 /** Sizes as an address has them: `rows=8,cols=4`. */
