@@ -225,6 +225,8 @@ class Worker:
             sizes=options.sizes,
             repetitions=options.repetitions,
             seconds=options.seconds,
+            cold=not options.brief,
+            brief=options.brief,
             progress=self._on_pass(job),
             cancel=job.cancel,
             kernels=self._known(options.target),
@@ -311,6 +313,7 @@ class Options:
     seconds: float | None = None
     op_by_op: bool = False
     drift: bool = False
+    brief: bool = False
 
 
 def read_options(request: Request) -> Options:
@@ -354,6 +357,7 @@ def read_options(request: Request) -> Options:
         seconds=None if seconds is None else float(seconds),
         op_by_op=flag("op_by_op"),
         drift=flag("drift"),
+        brief=flag("brief"),
     )
 
 

@@ -38,7 +38,7 @@ def measure(run: Run) -> Report:
     """Measure a run. Raises what the compiler raises."""
     found = compiler.measure_model(
         sample(run.measure).path, sizes=run.sizes, pipeline=run.pipeline, numerics=run.numerics,
-        cold=False,
+        cold=False, brief=True,
     ).to_json()  # fmt: skip
     return {key: _without_quantiles(value) for key, value in found.items() if key not in LEFT_OUT}
 

@@ -482,6 +482,8 @@ class _Reader:
                            ("overlay", OVERLAYS)):  # fmt: skip
             if f.has(key):
                 keys[key] = f.one_of(key, known)
+        if "before" in keys and "pass" not in keys:
+            raise f.wrong("pass", "two versions are seen at a pass")
         f.end()
         return View(keys)
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from lessons.figures import recorded
 from lessons.form import Lesson, course, lesson, written
 from lessons.prose import Directive, Json, Node
+from lessons.terms import with_terms
 from sample_models import sample
 
 __all__ = ["course_json", "lesson_json"]
@@ -35,6 +36,7 @@ def course_json() -> list[Json]:
 def lesson_json(slug: str) -> dict[str, Json]:
     """One lesson. KeyError where there is none."""
     data = lesson(slug)
+    texts = {language: with_terms(blocks, language) for language, blocks in data.texts.items()}
     kept = recorded().get(slug, {})
     return {
         "id": data.id, "title": dict(data.title), "minutes": data.minutes, "model": data.model,
@@ -46,7 +48,7 @@ def lesson_json(slug: str) -> dict[str, Json]:
         "predictions": {name: asdict(p) for name, p in data.predictions.items()},
         "exercises": {name: _exercise(data, name) for name in data.exercises},
         "closing": [asdict(row) for row in data.closing],
-        "texts": {k: [_block(b) for b in blocks] for k, blocks in data.texts.items()},
+        "texts": {language: [_block(b) for b in blocks] for language, blocks in texts.items()},
         "recorded": {"runs": kept.get("runs", {}), "listings": kept.get("listings", {})},
     }  # fmt: skip
 

@@ -300,6 +300,19 @@ def test_a_measurement_reports_what_the_schema_says(client: Client) -> None:
     assert report["latency"]["fused"]["repetitions"] >= 1
     assert report["error"]["fused"]["allclose"] is True
     assert result["compiled"] >= 6
+    assert report["latency"]["reference"] and report["cold_start"]
+
+
+def test_a_brief_measurement_starts_no_process_and_times_no_reference(client: Client) -> None:
+    client.send({
+        "id": 1, "command": "measure", "model": str(sample("five_op_chain").path),
+        "options": {"sizes": {"r": 64, "c": 32}, "repetitions": 5, "brief": True},
+    })  # fmt: skip
+    *progress, result = client.until_last(1)
+    assert "cold" not in [event["phase"] for event in progress]
+    assert result["report"]["latency"]["reference"] is None
+    assert result["report"]["cold_start"] == {}
+    assert result["report"]["error"]["fused"]["allclose"] is True
 
 
 def test_as_a_program_it_says_ready_and_prints_nothing_but_answers() -> None:

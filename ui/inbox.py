@@ -14,7 +14,7 @@ from ui.service import service
 NUMERICS = ("default", "strict")
 TARGETS = ("cpu", "cuda", "cuda:ptx")
 PAGES = ("explore", "measure", "lessons", "glossary")
-FLAGS = ("op_by_op", "drift")
+FLAGS = ("op_by_op", "drift", "brief")
 LONGEST = 4000
 """Characters of a pipeline's text."""
 

@@ -132,7 +132,8 @@ class Variant:
 class Report:
     """One measurement. `copies` are bytes a second by the copy's name, `peak` is float32 operations
     a second of a large matrix product on the CPU (None on a GPU); `cold_start` and `memory` as in
-    the schema; `reference` is None where the evaluator cannot run the model."""
+    the schema; `reference` is None where the evaluator cannot run the model. A brief measurement
+    has neither peak nor reference."""
 
     model: str
     target: str
@@ -205,6 +206,7 @@ def measure(
     repetitions: int | None = None,
     seconds: float | None = None,
     cold: bool = True,
+    brief: bool = False,
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
     kernels: dict[str, BuiltKernel] | None = None,
@@ -215,7 +217,9 @@ def measure(
     are made from `seed` when absent, else they give the sizes. `repetitions` default to as many as
     fit in `seconds` (3), 1,000 at most; a run that turns out slower ends a while after `seconds`,
     unless only `repetitions` are given. `cold` starts two new processes that time a compile and a
-    load; `kernels` is as for `compile`, and those processes know nothing of it. `progress` is told
+    load; `kernels` is as for `compile`, and those processes know nothing of it. `brief` leaves out
+    what a comparison of the two does without: the reference is computed once, for the errors, and
+    not timed; no step is timed by itself; there is no peak. `progress` is told
     (record, phase, done, of): what the compiles tell, then the phases `reference`, `count`, `cold`
     and `measure`. Raises what `compile` and `Engine.run` raise, and Cancelled.
     """
@@ -262,10 +266,11 @@ def measure(
         tell("cold", 0, 1)
         phases = _cold(fused, path, bound, stop)
     tell("measure", 0, 1)
+    timed = replace(oracle, call=None) if brief else oracle
     if on_gpu:
         bench = gpu.Bench({n: _engine_on_gpu(b) for n, b in both.items()}, arrays)
         times, best = _time_on_gpu(
-            bench, fused, oracle, bound, repetitions, seconds, check, tell
+            bench, fused, timed, bound, repetitions, seconds, check, tell
         )
         hbm = bench.hbm(counters, closed, times)
         results = {name: bench.results(name) for name in both}
@@ -277,7 +282,7 @@ def measure(
             "counters": hbm.closed or "open",
         }
     else:
-        times, best = _time(both, arrays, oracle, bound, repetitions, seconds, check, tell)
+        times, best = _time(both, arrays, timed, bound, repetitions, seconds, check, tell)
         results = {name: built.engine.run(arrays) for name, built in both.items()}
         measured = {}
         about = {
@@ -288,7 +293,7 @@ def measure(
     variants = {
         name: _variant(
             built, arrays, bound, counted[name], times[name], copy,
-            _error(results[name], oracle, built.module), measured.get(name),
+            _error(results[name], oracle, built.module), measured.get(name), brief,
         )
         for name, built in both.items()
     }  # fmt: skip
@@ -309,7 +314,7 @@ def measure(
     )
     return Report(
         fused.trace.name, target, numerics, times.get(REFERENCE), variants[OP_BY_OP_NAME],
-        variants[FUSED], best, None if on_gpu else peak(PEAK_REPETITIONS),
+        variants[FUSED], best, None if on_gpu or brief else peak(PEAK_REPETITIONS),
         _memory(fused, bound), phases, conditions,
     )  # fmt: skip
 
@@ -532,6 +537,7 @@ def _variant(
     copy: float,
     error: Accuracy | None,
     measured: int | None,
+    brief: bool,
 ) -> Variant:
     module = untiled(built)
     assert module.plan is not None
@@ -549,7 +555,7 @@ def _variant(
         latency=latency,
         bandwidth=None if floor is None else floor / latency.p50 / copy,
         error=error,
-        steps=_steps(built, arrays, steps, sizes, counted, latency.p50),
+        steps=_steps(built, arrays, steps, sizes, counted, None if brief else latency.p50),
     )
 
 
@@ -584,17 +590,20 @@ def _steps(
     steps: Sequence[StepBytes],
     sizes: Mapping[str, int],
     counted: Counted | None,
-    p50: float,
+    p50: float | None,
 ) -> tuple[StepReport, ...]:
+    """`p50` is that of a whole run, in seconds; without it no step is timed."""
     assert built.module.plan is not None
     plan = built.module.plan.steps
-    repetitions = max(1, min(STEP_REPETITIONS, int(0.5 / max(p50, 1e-6))))
-    times = built.engine.per_step(arrays, repetitions)
-    medians = [
-        Latency(seconds).p50
-        for step, seconds in zip(plan, times, strict=True)
-        if not isinstance(step, BindStep)
-    ]
+    medians: list[float | None] = [None] * len(steps)
+    if p50 is not None:
+        repetitions = max(1, min(STEP_REPETITIONS, int(0.5 / max(p50, 1e-6))))
+        times = built.engine.per_step(arrays, repetitions)
+        medians = [
+            Latency(seconds).p50
+            for step, seconds in zip(plan, times, strict=True)
+            if not isinstance(step, BindStep)
+        ]
     found: list[StepReport] = []
     for k, (step, median) in enumerate(zip(steps, medians, strict=True)):
         seen = None if counted is None else counted.steps[k]

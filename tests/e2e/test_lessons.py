@@ -3,14 +3,17 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from lessons import figures
 from lessons.form import Directive, lesson
+from lessons.glossary import glossary
+from lessons.prose import nodes
+from lessons.terms import with_terms
 from ui.language import LANGUAGES, sentence
 
 INTRO, FUSION = "gioi-thieu", "gop-toan-tu"
@@ -78,6 +81,25 @@ class Learner:
             if isinstance(block, Directive) and block.name == "predict":
                 self.button("lesson.skip", n=len(block.ids)).click()
         expect(self.closing).to_be_attached()
+
+
+def terms_of(slug: str, language: str, until: str) -> list[tuple[str, str]]:
+    """Ids and words of the terms that a text marks before its first block of a kind."""
+    found: list[tuple[str, str]] = []
+    for block in with_terms(lesson(slug).texts[language], language):
+        if isinstance(block, Directive):
+            if block.name == until:
+                break
+            continue
+        for node in nodes(block):
+            if node["kind"] == "term":
+                (text,) = cast(list[str], node["children"])
+                found.append((str(node["id"]), text))
+    return found
+
+
+def meaning(term: str, language: str) -> str:
+    return next(each for each in glossary() if each.id == term).means[language]
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -172,15 +194,15 @@ def test_a_lock_lasts_over_a_closed_tab_and_a_second_one_changes_nothing(
 
 
 def test_progress_goes_out_and_comes_in_as_a_union(
-    english: Learner, server: str, tmp_path: Path
+    learner: Learner, server: str, tmp_path: Path
 ) -> None:
-    english.open(server, INTRO)
-    english.guess(INTRO, "mot_tensor", "64")
-    english.button("course.back").click()
-    page = english.page
-    expect(page.get_by_text(english.say("course.predictions", done=1, of=3))).to_be_visible()
+    learner.open(server, INTRO)
+    learner.guess(INTRO, "mot_tensor", "64")
+    learner.button("course.back").click()
+    page = learner.page
+    expect(page.get_by_text(learner.say("course.predictions", done=1, of=3))).to_be_visible()
     with page.expect_download() as saved:
-        english.button("course.export").click()
+        learner.button("course.export").click()
     exported: Any = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
     assert [(e["id"], e["value"]) for e in exported["events"]] == [(f"{INTRO}/mot_tensor", 64)]
     (one,) = exported["events"]
@@ -188,15 +210,15 @@ def test_progress_goes_out_and_comes_in_as_a_union(
     other = {**one, "id": f"{INTRO}/tung_phep", "value": 704}
     path = tmp_path / "progress.json"
     path.write_text(json.dumps({"schema": 1, "events": [early, other, {"id": 3}]}))
-    chooser = page.get_by_label(english.say("course.import"))
+    chooser = page.get_by_label(learner.say("course.import"))
     chooser.set_input_files(path)
-    expect(page.get_by_text(english.say("course.imported", n=2))).to_be_visible()
-    expect(page.get_by_text(english.say("course.predictions", done=2, of=3))).to_be_visible()
+    expect(page.get_by_text(learner.say("course.imported", n=2))).to_be_visible()
+    expect(page.get_by_text(learner.say("course.predictions", done=2, of=3))).to_be_visible()
     path.write_text("<b>no progress</b>")
     chooser.set_input_files(path)
-    expect(page.get_by_text(english.say("course.import.wrong"))).to_be_visible()
-    english.open(server, INTRO)
-    expect(english.answered(INTRO, "mot_tensor")).to_contain_text("16 MiB")
+    expect(page.get_by_text(learner.say("course.import.wrong"))).to_be_visible()
+    learner.open(server, INTRO)
+    expect(learner.answered(INTRO, "mot_tensor")).to_contain_text("16 MiB")
 
 
 def test_the_fusion_lesson_measures_grades_and_keeps_evidence(
@@ -229,6 +251,8 @@ def test_the_fusion_lesson_measures_grades_and_keeps_evidence(
     expect(ratio).not_to_contain_text(say("kind.recorded"))
 
     learner.button("lesson.skip", n=1).click()
+    errors = learner.run(FUSION, "chuoi").last.get_by_role("row").last
+    expect(errors).to_contain_text(re.compile(r"\d[,.]\d+\s×\s10⁻"))
     box = learner.exercise
     run_it = box.get_by_role("button", name=say("lesson.exercise.run"), exact=True)
     switch = box.get_by_role("switch")
@@ -284,26 +308,56 @@ def test_the_fusion_lesson_measures_grades_and_keeps_evidence(
     expect(first).to_have_value("512")
 
 
+def written(learner: Learner, text: str) -> str:
+    """Whole numbers of thousands as the language writes them."""
+    return re.sub(r"(?<=\d),(?=\d)", ".", text) if learner.language == "vi" else text
+
+
 def decimal(learner: Learner, nbytes: int) -> str:
     """MiB with four decimals, as the language writes them: never ambiguous."""
     text = f"{nbytes / 2**20:.4f}"
     return text.replace(".", ",") if learner.language == "vi" else text
 
 
-def test_the_explorer_stands_as_the_view_says(english: Learner, server: str) -> None:
-    english.open(server, FUSION)
-    page = english.page
-    english.skip_all()
-    view = page.get_by_role("button", name=english.say("lesson.view.pass", **{"pass": "fuse"}))
-    view.click()
-    expect(view).to_have_attribute("aria-pressed", "true")
-    explorer = page.get_by_role("region", name=english.say("explore.title"))
-    chosen = explorer.get_by_role("option", selected=True).filter(has_text="fuse")
-    expect(chosen.first).to_be_visible(timeout=JOB_MS)
-    both = page.get_by_role("button", name=english.say("lesson.view.two"))
-    both.last.scroll_into_view_if_needed()
-    expect(both.last).to_have_attribute("aria-pressed", "true")
-    expect(view).to_have_attribute("aria-pressed", "false")
+def test_the_explorer_stands_as_the_view_says(learner: Learner, server: str) -> None:
+    """Whatever stood there before: a view shows what it names, and nothing of the one before."""
+    page, say = learner.page, learner.say
+    learner.open(server, FUSION)
+    learner.skip_all()
+    explorer = page.get_by_role("region", name=say("explore.title"))
+    strip = explorer.get_by_role("listbox", name=say("strip.title"))
+    opened = strip.get_by_role("option", selected=True)
+
+    def view(name: str) -> Locator:
+        keys = lesson(FUSION).views[name].keys
+        key = "lesson.view.two" if "before" in keys else "lesson.view.pass"
+        return learner.button(key, **{"pass": str(keys["pass"])})
+
+    bars = view("luu_luong")
+    bars.click()
+    expect(bars).to_have_attribute("aria-pressed", "true")
+    expect(explorer.get_by_role("heading", name=say("pane.op_by_op"))).to_be_visible(timeout=JOB_MS)
+    expect(opened).to_contain_text("fuse")
+    expect(explorer.locator("#overlay-legend")).to_be_visible()
+
+    loops = view("vong_lap")
+    loops.click()
+    expect(bars).to_have_attribute("aria-pressed", "false")
+    expect(opened).to_contain_text("lower-loops")
+    left, right = (
+        explorer.get_by_role("listbox", name=say(f"pane.tree.{side}", kernel="k0"))
+        for side in ("before", "after")
+    )
+    for kernel in ("@k0", "@k4"):
+        expect(left.get_by_role("option").filter(has_text=f"kernel {kernel}")).to_have_count(1)
+        left.press("End")
+    expect(right.get_by_role("option").filter(has_text="kernel @")).to_have_count(1)
+
+    before = view("truoc_sau")
+    before.click()
+    expect(opened).to_contain_text("fuse")
+    expect(explorer.get_by_role("heading", name=say("pane.before"), exact=True)).to_be_visible()
+    expect(explorer.locator("#overlay-legend")).to_have_count(0)
 
 
 def test_another_language_keeps_what_was_typed_and_measured(page: Page, server: str) -> None:
@@ -318,66 +372,144 @@ def test_another_language_keeps_what_was_typed_and_measured(page: Page, server: 
     expect(english.question(INTRO, "tung_phep")).to_have_value("7")
 
 
-def test_figures_say_where_they_come_from(english: Learner, server: str) -> None:
-    english.open(server, FUSION)
-    page = english.page
+def test_figures_say_where_they_come_from(learner: Learner, server: str) -> None:
+    learner.open(server, FUSION)
+    page = learner.page
     figure = page.get_by_role("button", name=re.compile("24 MiB"))
     figure.first.click()
-    card = page.get_by_role("group", name=english.say("lesson.where"))
+    card = page.get_by_role("group", name=learner.say("lesson.where"))
     expect(card).to_contain_text("r*c*4/2**20")
-    expect(card).to_contain_text("r = 2,048, c = 3,072")
+    sizes = "r = 2,048, c = 3,072"
+    expect(card).to_contain_text(written(learner, sizes))
     figure.first.click()
     expect(card).to_have_count(0)
 
 
-def test_a_term_leads_to_the_glossary_and_a_lesson_to_a_lesson(
-    english: Learner, server: str
+def test_terms_tell_their_meaning_and_lead_to_the_glossary_and_back(
+    learner: Learner, server: str
 ) -> None:
-    english.open(server, INTRO)
-    page = english.page
-    page.get_by_role("link", name="model compiler", exact=True).first.click()
+    page, language = learner.page, learner.language
+    learner.open(server, INTRO)
+    text = page.locator(".lesson-body")
+    links = text.get_by_role("link").filter(visible=True)
+    shown = links.evaluate_all("all => all.map((a) => [a.getAttribute('href'), a.textContent])")
+    lang = "" if language == "vi" else "&lang=en"
+    assert shown == [
+        [f"?page=glossary&term={id}{lang}", words]
+        for id, words in terms_of(INTRO, language, until="predict")
+    ]
+    inside = text.locator(":is(h2, h3, h4, th, pre, code, button, label)")
+    expect(inside.get_by_role("link")).to_have_count(0)
+
+    link = links.filter(has_text=re.compile("^Runtime$"))
+    means = meaning("runtime", language)
+    tip = page.get_by_role("tooltip")
+    link.hover()
+    expect(tip).to_have_text(means)
+    page.keyboard.press("Escape")
+    expect(tip).to_have_count(0)
+    link.focus()
+    expect(tip).to_be_in_viewport(ratio=1)
+    expect(link).to_have_accessible_description(means)
+    page.keyboard.press("Tab")
+    expect(tip).not_to_have_text(means)
+    expect(tip).to_have_count(1)
+    learner.guess(INTRO, "mot_tensor", "64")
+    link.focus()
+    page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("page=glossary"))
-    english.open(server, INTRO)
+    expect(page.locator("#term-runtime")).to_have_attribute("aria-current", "true")
+    page.get_by_role("navigation").get_by_role("button", name=learner.say("nav.lessons")).click()
+    expect(link).to_be_in_viewport()
+    expect(tip).to_have_count(0)
+    expect(learner.answered(INTRO, "mot_tensor")).to_be_attached()
+
+
+def test_a_lesson_leads_to_a_lesson(learner: Learner, server: str) -> None:
+    learner.open(server, INTRO)
     for name in lesson(INTRO).predictions:
-        english.guess(INTRO, name, "5")
-    page.get_by_role("link", name=lesson(FUSION).title["en"]).click()
-    expect(english.heading(lesson(FUSION).title["en"])).to_be_visible()
+        learner.guess(INTRO, name, "5")
+    title = lesson(FUSION).title[learner.language]
+    learner.page.get_by_role("link", name=title).click()
+    expect(learner.heading(title)).to_be_visible()
 
 
-def test_a_lesson_that_is_not_there_is_said(english: Learner, server: str) -> None:
-    english.page.goto(f"{server}/?page=lessons&lang=en&lesson=nowhere")
-    expect(english.page.get_by_role("alert")).to_contain_text(english.say("lesson.gone"))
-    english.button("course.back").click()
-    expect(english.heading(english.say("course.title"))).to_be_visible()
+def test_a_lesson_that_is_not_there_is_said(learner: Learner, server: str) -> None:
+    lang = "" if learner.language == "vi" else "&lang=en"
+    learner.page.goto(f"{server}/?page=lessons{lang}&lesson=nowhere")
+    expect(learner.page.get_by_role("alert")).to_contain_text(learner.say("lesson.gone"))
+    learner.button("course.back").click()
+    expect(learner.heading(learner.say("course.title"))).to_be_visible()
 
 
-def test_a_measurement_can_be_cancelled(english: Learner, server: str) -> None:
-    english.open(server, INTRO)
-    run = english.run(INTRO, "chuoi")
-    run.get_by_role("button", name=english.say("lesson.run.start")).click()
-    run.get_by_role("button", name=english.say("job.cancel")).click()
-    start = run.get_by_role("button", name=english.say("lesson.run.start"))
+def test_a_measurement_that_takes_too_long_leaves_the_recorded_figures_and_says_so(
+    learner: Learner, server: str
+) -> None:
+    page, say = learner.page, learner.say
+    learner.open(server, INTRO)
+    over = {"event": "error", "error": {"message": "job.time", "parameters": {"seconds": 120}}}
+    page.route("**/job/*", lambda route: route.fulfill(
+        content_type="text/event-stream", body=f"data: {json.dumps(over)}\n\n"
+    ))  # fmt: skip
+    run = learner.run(INTRO, "chuoi")
+    before = run.get_by_role("table").inner_text()
+    run.get_by_role("button", name=say("lesson.run.start")).click()
+    problem = run.get_by_role("alert")
+    label = lesson(INTRO).runs["chuoi"].label[learner.language]
+    expect(problem).to_contain_text(say("job.time", seconds=120))
+    expect(problem).to_contain_text(say("lesson.run.failed", name=label))
+    expect(problem).to_contain_text(say("lesson.run.recorded"))
+    expect(problem).not_to_contain_text(say("job.time.remedy"))
+    assert say("kind.recorded") in before and run.get_by_role("table").inner_text() == before
+    expect(run.get_by_role("button", name=say("lesson.run.start"))).to_be_enabled()
+
+
+def test_a_measurement_can_be_cancelled(learner: Learner, server: str) -> None:
+    learner.open(server, INTRO)
+    run = learner.run(INTRO, "chuoi")
+    run.get_by_role("button", name=learner.say("lesson.run.start")).click()
+    run.get_by_role("button", name=learner.say("job.cancel")).click()
+    start = run.get_by_role("button", name=learner.say("lesson.run.start"))
     expect(start).to_be_enabled(timeout=JOB_MS)
-    expect(run.get_by_role("table")).to_contain_text(english.say("kind.recorded"))
+    expect(run.get_by_role("table")).to_contain_text(learner.say("kind.recorded"))
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("slug", ["", INTRO, FUSION])
 def test_nothing_stands_in_the_way_of_a_screen_reader(
-    learner: Learner, server: str, theme: str, slug: str
+    learner: Learner, server: str, slug: str
 ) -> None:
-    """The explorer beside the text has a test of its own."""
-    learner.page.add_init_script(f"localStorage.setItem('explorer.theme', {theme!r})")
+    """In both themes; with the explorer beside the text, while it loads and when it is there."""
+    page = learner.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/job/*", hold)
     learner.open(server, slug)
     if slug == FUSION:
+        explorer = page.get_by_role("region", name=learner.say("explore.title"))
+        expect(explorer.get_by_role("button", name=learner.say("job.cancel"))).to_be_visible()
+        assert not serious_in_both_themes(learner)
+        for route in held:
+            route.continue_()
+        page.unroute("**/job/*", hold)
+        tabs = explorer.get_by_role("tab", selected=True)
+        expect(tabs).to_be_visible(timeout=JOB_MS)
         learner.skip_all()
-    expect(learner.page.locator(f".app[data-theme={theme}]")).to_be_visible()
-    beside = {"fromShadowDom": ["[data-testid=stBidiComponentIsolated]", ".lesson-beside"]}
-    context = {"exclude": [beside]} if slug == FUSION else None
-    found = Axe().run(learner.page, context=context, options={"resultTypes": ["violations"]})
-    serious = [
-        (v["id"], [n["target"] for n in v["nodes"]])
-        for v in found.response["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert not serious
+    assert not serious_in_both_themes(learner)
+
+
+def serious_in_both_themes(learner: Learner) -> list[Any]:
+    found: list[Any] = []
+    for theme in ("light", "dark"):
+        if learner.page.locator(f".app[data-theme={theme}]").count() == 0:
+            learner.button("theme.dark").click()
+        expect(learner.page.locator(f".app[data-theme={theme}]")).to_be_visible()
+        results = Axe().run(learner.page, options={"resultTypes": ["violations"]})
+        found += [
+            (theme, v["id"], [n["target"] for n in v["nodes"]])
+            for v in results.response["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
+    return found

@@ -93,6 +93,7 @@ def test_no_figure_before_a_prediction_is_its_answer(slug: str, language: str) -
         ("before: op_by_op", "before: never", "views.vong_lap.before: is one of"),
         ("measure: bias_relu", "measure: nothing", "runs.bias_relu.measure: "),
         ("rows: 4096", "r: 4096", "runs.bias_relu.sizes: bias_relu has the sizes rows, cols"),
+        ("after: fused, pass: lower-loops", "after: fused", "views.vong_lap.pass: two versions"),
         ("side: before", "side: left", "listings.truoc.side: is one of"),
         ('{expr: "11*r*c*4/2**20"}', '{expr: "11*q"}', "predictions.tung_phep.answer.expr: 'q'"),
         ('{expr: "11*r*c*4/2**20"}', '{expr: "11*"}', "is no expression"),

@@ -67,6 +67,20 @@ def test_a_report_fulfils_the_schema(chain: Report) -> None:
     assert conditions["fallback"] == "" and conditions["cpu"] and conditions["threads"] >= 1
 
 
+def test_a_brief_report_compares_the_two_and_leaves_out_the_rest(chain: Report) -> None:
+    brief = measure(CHAIN, sizes=SIZES, repetitions=4, cold=False, brief=True)
+    found, whole = brief.to_json(), chain.to_json()
+    assert found.keys() == whole.keys()
+    for key in ("bytes", "launches", "kernels", "error", "floor_formula"):
+        assert found[key] == whole[key]
+    assert brief.reference is None and brief.peak is None
+    assert brief.conditions.notes["reference"] == chain.conditions.notes["reference"]
+    for variant in (brief.op_by_op, brief.fused):
+        assert variant.latency.repetitions == 4 and variant.bandwidth
+        assert variant.steps and all(step.p50 is None for step in variant.steps)
+    assert "reference" not in print_report(brief).split("bytes")[0]
+
+
 def test_a_report_prints_with_its_conditions(chain: Report) -> None:
     text = print_report(chain)
     for part in ("r=12, c=20", "floor, fused: 12*c*r+8*c", "op by op", "simulated",

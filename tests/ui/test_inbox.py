@@ -96,7 +96,7 @@ def test_targets_are_asked_of_the_worker_without_a_model() -> None:
     assert read({"kind": "targets", "model": "../x"}) == {"command": "targets"}
 
 
-@pytest.mark.parametrize("flag", ["op_by_op", "drift"])
+@pytest.mark.parametrize("flag", ["op_by_op", "drift", "brief"])
 def test_a_flag_is_set_by_true_alone(flag: str) -> None:
     for value, wanted in ((True, True), ("yes", None), (1, None), (False, None)):
         request = read({"kind": "compile", "model": "mlp", flag: value})

@@ -80,21 +80,35 @@ function link(attributes, id, follow, text) {
   }, text);
 }
 
+const LINGER_MS = 150; // on the way from a link to its tip the pointer may leave both
 let tips = 0;
+let hideShown = () => {};
 
-/** `text` as a link to a term. What the term means shows while pointer or focus are on it; Esc hides it. */
+/**
+ * `text` as a link to a term. What the term means shows while pointer or focus are on it, one at a
+ * time; Esc hides it, wherever the focus is.
+ */
 export function termLink(shell, id, text) {
-  const anchor = link({ class: "term-link" }, id, (term) => shell.go("glossary", { term }), text);
+  const anchor = link({ class: "term-link" }, id, (term) => { hide(); shell.go("glossary", { term }); }, text);
   const around = h("span", { class: "term-ref" }, anchor);
-  let tip = null, wanted = false;
-  const hide = () => {
+  let tip = null, root = null, wanted = false, timer = 0;
+  load().catch(() => {}); // so that the meaning is there as soon as it is asked for
+  const escape = (event) => { if (event.key === "Escape") hide(); };
+  const follow = () => { if (around.isConnected) place(tip, anchor); else hide(); };
+  function hide() {
+    clearTimeout(timer);
     wanted = false;
     tip?.remove();
     tip = null;
     anchor.removeAttribute("aria-describedby");
-  };
-  const show = async () => {
+    window.removeEventListener("keydown", escape, true);
+    root?.removeEventListener("scroll", follow, true);
+  }
+  async function show() {
+    clearTimeout(timer);
     if (wanted) return;
+    hideShown();
+    hideShown = hide;
     wanted = true;
     const term = await load().then((terms) => terms.find((each) => each.id === id)).catch(() => undefined);
     if (!wanted || tip !== null || term === undefined || !around.isConnected) return;
@@ -103,21 +117,31 @@ export function termLink(shell, id, text) {
     anchor.setAttribute("aria-describedby", tip.id);
     around.append(tip);
     place(tip, anchor);
-  };
+    window.addEventListener("keydown", escape, true);
+    root = anchor.getRootNode(); // a scroll is not heard outside of it
+    root.addEventListener("scroll", follow, true);
+  }
+  function leave() {
+    clearTimeout(timer);
+    timer = setTimeout(() => { if (!anchor.matches(":focus-visible") && !around.matches(":hover")) hide(); }, LINGER_MS);
+  }
   anchor.addEventListener("focus", show);
-  anchor.addEventListener("blur", hide);
+  anchor.addEventListener("blur", leave);
   around.addEventListener("pointerenter", show);
-  around.addEventListener("pointerleave", () => { if (!anchor.matches(":focus-visible")) hide(); });
-  around.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  around.addEventListener("pointerleave", leave);
   return around;
 }
 
-/** Under the link, or above it where there is no room below; never over the edge of the window. */
+/**
+ * Under the last line of the link, or above its first one where there is no room below; never over
+ * the edge of the window.
+ */
 function place(tip, anchor) {
-  const at = anchor.getClientRects()[0] ?? anchor.getBoundingClientRect();
+  const lines = anchor.getClientRects();
   const own = tip.getBoundingClientRect();
+  const below = lines[lines.length - 1].bottom + own.height + 8 < window.innerHeight;
+  const at = below ? lines[lines.length - 1] : lines[0];
   const left = Math.max(8, Math.min(at.left, window.innerWidth - own.width - 8));
-  const below = at.bottom + own.height + 8 < window.innerHeight;
   tip.style.left = `${left}px`;
   tip.style.top = `${below ? at.bottom : Math.max(8, at.top - own.height)}px`;
 }

@@ -185,8 +185,14 @@ export function createExplorer(shell, { embedded = false } = {}) {
     /** The left pane: "" is the state before the pass, "op_by_op" another compile. */
     left(which) {
       const { asked } = store.get();
-      if (which === "") store.set({ left: null, leftAsked: "" });
-      else if (asked !== null) compile(asked, which);
+      if (which === "") {
+        if (store.get().job?.kind === "left") {
+          running?.cancel();
+          running = null;
+          store.set({ job: null });
+        }
+        store.set({ left: null, leftAsked: "" });
+      } else if (asked !== null) compile(asked, which);
     },
     /** Compile again with some of what was asked changed; `at`: the pass to open then. */
     again(patch, at = null) {
@@ -241,13 +247,14 @@ export function createExplorer(shell, { embedded = false } = {}) {
         pipeline: config.pipeline || usual(shell, config.model),
       };
       const { compile: now, asked: old } = store.get();
-      const patch = {};
+      // Beside a text, nothing stays of what an earlier view or the reader made of it.
+      const patch = embedded ? { tab: initial.tab, overlay: "none", view: "", merged: false, search: "", selection: null, inside: "" } : {};
       if (config.sizes) patch.bound = { ...config.sizes };
       if (config.dock) patch.tab = config.dock;
       if (config.overlay) patch.overlay = config.overlay;
       const same = old !== null && now?.whole && Object.keys(asked).every((key) => asked[key] === old[key]);
       if (same) {
-        const at = config.pass ? now.passes.findIndex((p) => p.name === config.pass) : config.at ?? -1;
+        const at = config.pass ? now.passes.findIndex((p) => p.name === config.pass) : config.at ?? (embedded ? firstChange(now) : -1);
         store.set({ ...patch, ...(at >= 0 ? { at, event: config.event ?? null } : {}) });
         if (config.select) act.pick(config.select);
       } else {
@@ -258,7 +265,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
       const ready = same ? Promise.resolve() : compile(asked);
       return ready.then(() => {
         if (both && store.get().leftAsked !== both && store.get().compile?.whole) return compile(asked, both);
-        if (!both && store.get().leftAsked && config.before !== undefined) act.left("");
+        if (!both && store.get().leftAsked && (embedded || config.before !== undefined)) act.left("");
         return undefined;
       });
     },

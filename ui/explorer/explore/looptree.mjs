@@ -36,6 +36,10 @@ export function sameKernel(kernels, name, origins) {
   return best;
 }
 
+/** The lines of all kernels of another compile whose work one with these origins does. */
+const partsOf = (kernels, origins) => [...kernels.values()]
+  .filter((lines) => originsOf(lines).length > 0 && originsOf(lines).every((origin) => origins.includes(origin))).flat();
+
 /** What a kernel is made of, where it does not exist yet: the lines of the op that becomes its launch. */
 function before(history, drawn, other, name) {
   const launch = other.nodes.find((node) => node.kernel === name);
@@ -66,6 +70,8 @@ export function kernelLines(both, chosen, source) {
     return { left: outdented(right), right: bare(text), names, kernel, made: false };
   }
   const there = sameKernel(trees[0], kernel, originsOf(right));
+  const parts = both[0].compile === both[1].compile ? [] : partsOf(trees[0], originsOf(right));
+  if (parts.length) return { left: outdented(parts), right: outdented(right), names, kernel, made: false };
   const left = trees[0].get(there) ?? before(both[0].compile.history, both[0].state, both[1].state, kernel);
   return { left: outdented(left), right: outdented(right), names, kernel, made: !there && left.length > 0 };
 }

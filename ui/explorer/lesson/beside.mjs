@@ -20,6 +20,7 @@ export function besideText({ column, host, blocks, embed, config }) {
 
   /** The last view that the reader has come to: above the lower third of the column. */
   function look() {
+    if (!column.isConnected && explorer !== null) return;
     const line = column.getBoundingClientRect().top + column.clientHeight * 0.66;
     show(blocks.findLast((each) => each.view && each.element.getBoundingClientRect().top < line)?.view ?? "");
   }

@@ -14,13 +14,13 @@ export const MAKE = { view, run, listing, predict, exercise, closing };
 
 const id = (context, name) => `${context.state.lesson.id}/${name}`;
 
-/** A problem as the page says all of them. */
-export function problem(error) {
+/** A problem as the page says all of them. `way` stands in the place of its usual way out. */
+export function problem(error, way = null) {
   const { message = "error.internal", parameters = {}, text = "" } = error ?? {};
-  const way = `${message}.remedy`;
+  const usual = `${message}.remedy`;
   return h("div", { class: "problem", role: "alert" },
     h("p", { class: "problem-title" }, known(message) ? alone(message, parameters) : text || message),
-    known(way) ? h("p", null, alone(way, parameters)) : null);
+    way !== null ? way : known(usual) ? h("p", null, alone(usual, parameters)) : null);
 }
 
 /** What the machine is doing, with a button to stop it. */
@@ -62,7 +62,7 @@ async function work(block, context, request, text, hear = () => {}) {
 function ask(data, wanted) {
   return {
     kind: "measure", model: wanted.measure, numerics: wanted.numerics ?? "default",
-    pipeline: wanted.pipeline ?? "", pin: "", target: "cpu", sizes: wanted.sizes,
+    pipeline: wanted.pipeline ?? "", pin: "", target: "cpu", sizes: wanted.sizes, brief: true,
   };
 }
 
@@ -106,22 +106,27 @@ function run(block, context, k) {
   const element = h("section", { class: "block block-run" });
   const made = { element, job: null, error: null, draw };
   const several = block.ids.length > 1;
+  let tried = block.ids[0];
   const hidden = (column) => block.hide.includes(column) && !context.done(block.until);
 
   function label(column) {
     const { metric, which } = columnOf(column);
     const name = t(`lesson.column.${metric.replaceAll(".", "-")}`);
     const said = which ? t("lesson.column.which", { name, which: t(`lesson.which.${which}`) }) : name;
-    const recorded = block.ids.some((each) => reportOf(state, each)?.recorded);
+    const recorded = !several && reportOf(state, block.ids[0])?.recorded;
     return [said, " ", kindTag(kindOf([metric]), recorded && column !== "conditions.sizes")];
   }
+
+  /** The head of a row of several runs: some may be of this visit, others recorded. */
+  const rowOf = (name) => [state.lesson.runs[name].label[language()],
+    reportOf(state, name)?.recorded ? [" ", h("span", { class: "kind" }, t("kind.recorded"))] : null];
 
   const shown = (name, column, variant) => (hidden(column)
     ? [h("span", { "aria-hidden": "true" }, "?"), h("span", { class: "unseen" }, t("lesson.hidden"))]
     : cell(state, name, column, variant));
 
   function rows() {
-    if (several) return block.ids.map((name) => [state.lesson.runs[name].label[language()], ...block.table.map((c) => shown(name, c, ""))]);
+    if (several) return block.ids.map((name) => [rowOf(name), ...block.table.map((c) => shown(name, c, ""))]);
     const variants = block.rows.length ? block.rows : VARIANTS;
     return variants.map((variant) => [t(`run.${variant}`), ...block.table.map((c) => shown(block.ids[0], c, variant))]);
   }
@@ -141,12 +146,21 @@ function run(block, context, k) {
       block.hide.some(hidden) ? h("p", { class: "hint" }, t("lesson.hidden.why")) : null,
       h("div", { class: "actions" },
         made.job ? progress(made.job) : h("button", { type: "button", id: `run-${k}`, onclick: start }, t("lesson.run.start"))),
-      made.error && !made.error.cancelled ? [problem(made.error), h("p", { class: "hint" }, t("lesson.run.kept"))] : null,
+      made.error && !made.error.cancelled ? problem(made.error, fallback()) : null,
       block.ids.map((name) => cardOf(context, name)));
+  }
+
+  /** What stands in the table of a run that came to nothing: the learner can't choose another size. */
+  function fallback() {
+    const name = state.lesson.runs[tried].label[language()];
+    const got = reportOf(state, tried);
+    const kept = got === null ? "lesson.run.none" : got.recorded ? "lesson.run.recorded" : "lesson.run.kept";
+    return [h("p", null, t("lesson.run.failed", { name })), h("p", null, t(kept))];
   }
 
   async function start() {
     for (const name of block.ids) {
+      tried = name;
       const wanted = state.lesson.runs[name];
       const event = await work(made, context, ask(state, wanted), wanted.label[language()]);
       if (event === null) break;
@@ -305,7 +319,7 @@ function exercise(block, context) {
         h("button", { type: "button", id: `try-${name}`, disabled: busy, onclick: attempt }, t("lesson.exercise.run"))),
       ledger(), form(busy),
       busy ? progress(made.job) : null,
-      made.error && !made.error.cancelled ? problem(made.error) : null,
+      made.error && !made.error.cancelled ? problem(made.error, h("p", null, t("lesson.failed.remedy"))) : null,
       checks.length ? results() : null);
   }
 
@@ -357,6 +371,7 @@ function exercise(block, context) {
     const event = await work(made, context, ask(state, { measure: state.lesson.model, sizes: state.lesson.sizes, pipeline: pipelines[which] }), text);
     if (event !== null) {
       ran[which] = { pipeline: pipelines[which], report: event.report };
+      if (checks.some((each) => !each.passed)) checks = []; // they were of what is no longer so
       context.shell.announce(t("lesson.run.done"));
     }
     draw();

@@ -11,10 +11,10 @@ import { draw as drawNode } from "./prose.mjs";
 let cards = 0;
 
 /**
- * `state` is `{lesson, live}`, `course` its list, `progress` that of the browser, `terms()` maps the
- * words of the glossary to its ids. `{slug, element, refresh(), close()}`.
+ * `state` is `{lesson, live}`, `course` its list, `progress` that of the browser.
+ * `{slug, element, leave(), back(), refresh(), close()}`.
  */
-export function lessonView({ shell, state, course, progress, terms }) {
+export function lessonView({ shell, state, course, progress }) {
   const { lesson } = state;
   const entry = course.find((each) => each.id === lesson.id);
   const nav = h("nav", { class: "lesson-nav" });
@@ -24,7 +24,7 @@ export function lessonView({ shell, state, course, progress, terms }) {
   const blocks = [];
   const count = lesson.texts[language()].length;
   let folded = progress.state();
-  let beside = null;
+  let beside = null, place = 0;
 
   const context = {
     shell, state,
@@ -36,11 +36,7 @@ export function lessonView({ shell, state, course, progress, terms }) {
     redraw,
     add(event) { progress.add(event); advance(); },
     lesson: lessonLink,
-    term(children) {
-      if (children.length !== 1 || typeof children[0] !== "string") return null;
-      const found = terms().get(children[0].toLowerCase());
-      return found ? termLink(shell, found, children[0]) : null;
-    },
+    term: (id, text) => termLink(shell, id, text),
   };
 
   function redraw(what) { for (const each of blocks) each.draw(what); }
@@ -107,7 +103,7 @@ export function lessonView({ shell, state, course, progress, terms }) {
   function drawNav() {
     nav.setAttribute("aria-label", t("course.title"));
     replace(nav,
-      h("button", { type: "button", class: "plain", id: "back", onclick: () => shell.go("lessons", {}) }, t("course.back")),
+      h("button", { type: "button", class: "plain", id: "back", onclick: () => shell.go("lessons", { lesson: "" }) }, t("course.back")),
       h("span", { class: "hint" }, t("course.number", { n: entry.number }), " · ", t("course.minutes", { n: entry.minutes })));
   }
 
@@ -124,6 +120,9 @@ export function lessonView({ shell, state, course, progress, terms }) {
 
   return {
     slug: lesson.id, element,
+    /** Another page comes in its place, and the reader comes back to where they were. */
+    leave() { place = column.scrollTop; },
+    back() { column.scrollTop = place; },
     refresh() {
       drawNav();
       advance();

@@ -19,23 +19,18 @@ async function fetched(path) {
 }
 
 export function create(shell) {
-  const element = h("main", { class: "lessons-page" });
+  const element = h("section", { class: "lessons-page" });
   const progress = openProgress(localStorage, () => refresh());
   const states = new Map();
-  let course = null, glossary = [], open = null, wanted = "", gone = false, said = "";
+  let course = null, open = null, wanted = "", gone = false, said = "", hidden = false;
 
   window.addEventListener("storage", (event) => progress.hear(event.key));
 
-  const ready = Promise.all([fetched("lessons/course.json"), fetched("glossary.json").catch(() => [])])
-    .then(([rows, terms]) => { course = rows; glossary = terms; }, () => { gone = true; });
-
-  function terms() {
-    return new Map(glossary.flatMap((term) => [...term.forms, term.name[language()]].map((form) => [form.toLowerCase(), term.id])));
-  }
+  const ready = fetched("lessons/course.json").then((rows) => { course = rows; }, () => { gone = true; });
 
   function draw() {
     element.setAttribute("aria-label", t("nav.lessons"));
-    const back = h("button", { type: "button", onclick: () => shell.go("lessons", {}) }, t("course.back"));
+    const back = h("button", { type: "button", onclick: () => shell.go("lessons", { lesson: "" }) }, t("course.back"));
     if (gone) replace(element, h("div", { class: "course" }, problem({ message: "lesson.gone" }), back));
     else if (open !== null) replace(element, open.element);
     else if (course === null || wanted) replace(element, h("p", { class: "hint course", role: "status" }, t("course.loading")));
@@ -48,7 +43,7 @@ export function create(shell) {
     const { locks, skips, attempts } = progress.state();
     const passed = (at) => (attempts.get(at) ?? []).some((event) => event.value?.passed === true);
     const row = ({ id, number, title, minutes, predictions, exercises }) => {
-      if (minutes === null) return h("li", { value: number, class: "later" }, title[language()], " ", h("span", { class: "hint" }, t("course.later")));
+      if (minutes === null) return h("li", { value: number, class: "later" }, title[language()], " ", h("span", { class: "hint" }, "· ", t("course.later")));
       const answered = predictions.filter((name) => locks.has(`${id}/${name}`) || skips.has(`${id}/${name}`));
       const parts = [t("course.minutes", { n: minutes }), t("course.predictions", { done: answered.length, of: predictions.length })];
       if (exercises.length) parts.push(t("course.exercises", { done: exercises.filter((name) => passed(`${id}/${name}`)).length, of: exercises.length }));
@@ -64,13 +59,14 @@ export function create(shell) {
         h("p", { class: "hint" }, t("course.progress.about", { n: progress.events().length })),
         h("div", { class: "actions" },
           h("button", { type: "button", id: "progress-export", onclick: () => download("progress.json", "application/json", writeEvents(progress.events())) }, t("course.export")),
-          h("label", { class: "file" }, t("course.import"), " ",
-            h("input", { type: "file", id: "progress-import", accept: ".json,application/json", onchange: take }))),
+          h("label", { class: "file" }, t("course.import"),
+            h("input", { type: "file", class: "unseen", id: "progress-import", accept: ".json,application/json", onchange: take }))),
         h("p", { class: "said", role: "status" }, said)));
   }
 
   async function take(event) {
     const [file] = event.target.files;
+    event.target.value = ""; // so that the same file can be chosen again
     if (!file) return;
     const before = progress.events().length;
     const events = readEvents(await file.text());
@@ -99,10 +95,16 @@ export function create(shell) {
 
   return {
     element,
+    /** `lesson` "" is the course. Without it: the lesson that another page took the place of, else the course. */
     async show(params = {}) {
-      const slug = params.lesson ?? "";
+      const slug = params.lesson ?? (hidden ? open?.slug : null) ?? "";
+      hidden = false;
       shell.address.set({ lesson: slug });
-      if (open?.slug === slug && !gone) return draw();
+      if (open?.slug === slug && !gone) {
+        draw();
+        open.back();
+        return;
+      }
       close();
       wanted = slug;
       gone = false;
@@ -113,20 +115,20 @@ export function create(shell) {
       else if (slug) {
         try {
           const state = await stateOf(slug);
-          if (wanted !== slug) return undefined;
-          open = lessonView({ shell, state, course, progress, terms });
+          if (wanted !== slug) return;
+          open = lessonView({ shell, state, course, progress });
         } catch (error) {
-          if (wanted !== slug) return undefined;
+          if (wanted !== slug) return;
           if (states.has(slug)) throw error;
           gone = true;
         }
       }
-      return draw();
+      draw();
     },
     hide() {
       shell.address.set({ lesson: "" });
-      close();
-      wanted = "";
+      hidden = true;
+      open?.leave();
     },
     refresh,
   };

@@ -7,12 +7,12 @@ import { valueOf } from "./arith.mjs";
 import { figure, filtered, sizesText } from "./values.mjs";
 
 const PLAIN = {
-  paragraph: "p", item: "li", quote: "blockquote", row: "tr", head: "thead", body: "tbody", emphasis: "em",
+  paragraph: "p", item: "li", quote: "blockquote", row: "tr", head: "thead", body: "tbody", emphasis: "em", strong: "strong",
 };
 
 /**
  * The elements of a node. `context` has the lesson's `state`, makes links (`lesson(slug)`,
- * `term(children)`), and opens the card of a figure (`toggle(button, items)`).
+ * `term(id, text)`), and opens the card of a figure (`toggle(button, items)`).
  */
 export function draw(node, context) {
   if (typeof node === "string") return node;
@@ -25,7 +25,7 @@ export function draw(node, context) {
     case "cell": return h("td", { class: node.align ? `to-${node.align}` : null }, inside());
     case "code": return h("pre", { tabindex: 0 }, (node.children ?? []).map((child) => (typeof child === "string" ? child : bare(child, context))));
     case "literal": return code(node.children.join(""));
-    case "strong": return h("strong", null, context.term(node.children) ?? inside());
+    case "term": return context.term(node.id, node.children[0]);
     case "break": return h("br");
     case "rule": return h("hr");
     case "link": return h("a", { href: node.address, rel: "noreferrer", target: "_blank" }, inside());
