@@ -19,7 +19,7 @@ async function fetched(path) {
 }
 
 export function create(shell) {
-  const element = h("section", { class: "lessons-page" });
+  const element = h("main", { class: "lessons-page" });
   const progress = openProgress(localStorage, () => refresh());
   const states = new Map();
   let course = null, open = null, wanted = "", gone = false, said = "", hidden = false;
