@@ -6,8 +6,11 @@
 
 Repeated blocks are found as repeats in the program's order: at distance p, op i and op i + p are of
 one kind for at least p ops. Where a block starts is open by as much as the repeat is longer than
-its blocks; the cut that fewest values cross is taken. `overview` covers a whole graph with few
-boxes.
+its blocks; the cut that fewest values cross is taken. Each block is called by what its names
+share, `h.3`, or by its kinds and its number, `Conv Relu #3`.
+
+`overview` covers a whole graph with few boxes. A weight counts as part of the first op that reads
+it; where boxes go together, they are neighbours that feed each other.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 LEAST = 3
 """Nodes of a group."""
 
-BOXES = 300
-"""Boxes of an overview, at most."""
+BOXES = 40
+"""Boxes of an overview, at most: what a window shows with labels that can be read."""
 
 ENDS = ("input", "output")
 """Kinds that stand outside of all groups, so that a graph's ends stay in sight."""
@@ -32,14 +36,16 @@ TRIED, FOUND = 12, 40
 """Distances at which a repeat is looked for, and repeats after which the search ends."""
 
 Edges = Iterable[tuple[str, str]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Group:
-    """`members` in program order. Equal labels: the same structure, as often as the label says."""
+    """`members` in program order; `parts` are the groups that went together to make this one."""
 
     label: str
     members: tuple[str, ...]
+    parts: tuple[Group, ...] = ()
 
 
 def groups(kinds: Mapping[str, str], edges: Edges, core: AbstractSet[str]) -> tuple[Group, ...]:
@@ -59,10 +65,9 @@ def groups(kinds: Mapping[str, str], edges: Edges, core: AbstractSet[str]) -> tu
     labels: list[str] = []
     for start, period, count in repeats([kinds[key] for key in ops], reads):
         blocks = [ops[at : at + period] for at in range(start, start + count * period, period)]
-        name = _block_name(blocks, kinds)
-        for block in blocks:
+        for block, name in zip(blocks, _block_names(blocks, kinds), strict=True):
             owner.update(dict.fromkeys(block, len(labels)))
-            labels.append(f"{name} ×{count}")
+            labels.append(name)
     for name, members in _by_name([k for k in ops if k not in owner], kinds):
         owner.update(dict.fromkeys(members, len(labels)))
         labels.append(name)
@@ -72,7 +77,9 @@ def groups(kinds: Mapping[str, str], edges: Edges, core: AbstractSet[str]) -> tu
     for key in kinds:
         if key in owner:
             members_of[owner[key]].append(key)
-    found = [Group(labels[g], tuple(m)) for g, m in members_of.items() if len(m) >= LEAST]
+    large = {g: tuple(m) for g, m in members_of.items() if len(m) >= LEAST}
+    names = dict(zip(sorted(large), _numbered([labels[g] for g in sorted(large)]), strict=True))
+    found = [Group(names[g], members) for g, members in large.items()]
     return tuple(found) if len(found) > 1 else ()
 
 
@@ -81,29 +88,82 @@ def overview(
 ) -> tuple[Group, ...]:
     """All nodes in at most `most` groups (and at least two), those of one node included.
 
-    Where structure and names leave more, neighbours in the program's order go together.
+    Where structure and names leave more, neighbours in the program's order go together, those
+    first that read from each other.
     """
-    found = groups(kinds, edges, core)
-    of = {key: g for g in found for key in g.members}
-    boxes = list(dict.fromkeys(of.get(key) or Group(key, (key,)) for key in kinds))
+    edges = list(edges)
+    number = {key: n for n, key in enumerate(kinds)}
+    reader: dict[str, str] = {}
+    for a, b in edges:
+        if kinds[a] == "param" and (a not in reader or number[b] < number[reader[a]]):
+            reader[a] = b
+    known = {key: g for g in groups(kinds, edges, core) for key in g.members}
+    parts: dict[Group, list[str]] = {}
+    for key in kinds:
+        at = reader.get(key, key) if key not in known else key
+        parts.setdefault(known.get(at) or Group(at, (at,)), []).append(key)
+    boxes = [Group(g.label, tuple(members)) for g, members in parts.items()]
+    boxes.sort(key=lambda g: next((number[k] for k in g.members if kinds[k] != "param"), 0))
+    if len(boxes) <= most:
+        return tuple(boxes)
     ends = [g for g in boxes if len(g.members) == 1 and kinds[g.members[0]] in ENDS]
     if len(ends) <= most // 4:
-        inner = [g for g in boxes if g not in set(ends)]
-        return (*_merged(inner, most - len(ends)), *ends)
-    return _merged(boxes, most)
+        outside = set(ends)
+        return (*_merged([g for g in boxes if g not in outside], edges, most - len(ends)), *ends)
+    return _merged(boxes, edges, most)
 
 
-def _merged(boxes: Sequence[Group], most: int) -> tuple[Group, ...]:
+def _merged(boxes: Sequence[Group], edges: Edges, most: int) -> tuple[Group, ...]:
+    """Boxes in a row together: within runs where each feeds the next, else run by run.
+
+    Blocks and what stands between them stay apart as far as there are boxes for it.
+    """
+    of = {key: n for n, g in enumerate(boxes) for key in g.members}
+    linked = {of[a] for a, b in edges if a in of and b in of and of[b] == of[a] + 1}
+    block = [len(g.members) >= LEAST and g.label not in g.members for g in boxes]
+    alike = {n for n in linked if block[n] == block[n + 1]}
+    runs = _runs(boxes, alike)
+    if len(runs) > most // 2:
+        runs = _runs(boxes, linked)
+    if len(runs) > most:
+        joined = _pieces(runs, -(-len(runs) // most))
+        return tuple(_together([g for run in some for g in run]) for some in joined)
     size = -(-len(boxes) // most)
-    if size <= 1:
-        return tuple(boxes)
-    found: list[Group] = []
-    for at in range(0, len(boxes), size):
-        run = boxes[at : at + size]
-        first, last = run[0].label, run[-1].label
-        label = first if first == last else f"{first} … {last}"
-        found.append(Group(label, tuple(key for g in run for key in g.members)))
-    return tuple(found)
+    while sum(-(-len(run) // size) for run in runs) > most:
+        size += 1
+    return tuple(_together(piece) for run in runs for piece in _pieces(run, size))
+
+
+def _runs(boxes: Sequence[Group], joined: AbstractSet[int]) -> list[list[Group]]:
+    """Boxes in a row, box n with n + 1 where n is in `joined`."""
+    runs: list[list[Group]] = []
+    for n, box in enumerate(boxes):
+        if n - 1 in joined:
+            runs[-1].append(box)
+        else:
+            runs.append([box])
+    return runs
+
+
+def _pieces(row: Sequence[T], size: int) -> list[Sequence[T]]:
+    """A row cut into pieces of about the same length, at most `size`."""
+    count = -(-len(row) // size)
+    ends = [len(row) * k // count for k in range(count + 1)]
+    return [row[a:b] for a, b in pairwise(ends)]
+
+
+def _together(run: Sequence[Group]) -> Group:
+    """One group, called by its first and its last: `h.3 – 7`."""
+    if len(run) == 1:
+        return run[0]
+    first, last = run[0].label, run[-1].label
+    start = 0  # of the word in which they differ
+    for found in re.finditer(r"[.#/_]", first):
+        if first[: found.end()] != last[: found.end()]:
+            break
+        start = found.end()
+    members = tuple(key for g in run for key in g.members)
+    return Group(f"{first} – {last[start:]}", members, tuple(run))
 
 
 # ---- repeated structure --------------------------------------------------------------------------
@@ -213,19 +273,29 @@ def words(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", name)
 
 
-def _block_name(blocks: Sequence[Sequence[str]], kinds: Mapping[str, str]) -> str:
-    """What the names of each block share, a `*` where the blocks differ; else their kinds."""
+def _block_names(blocks: Sequence[Sequence[str]], kinds: Mapping[str, str]) -> list[str]:
+    """What the names of each block share, where that tells the blocks apart; else their kinds."""
     shared = [_shared(block) for block in blocks]
-    pattern = [
-        at[0] if len(set(at)) == 1 else "*"
-        for at in zip(*shared, strict=False)  # as far as the shortest
-    ]
-    while pattern and pattern[-1] == "*" and not any(w.isalpha() for w in pattern[:-1]):
-        pattern.pop()
-    if any(w.isalpha() for w in pattern):
-        return ".".join(pattern)
-    found = list(dict.fromkeys(kinds[key].removeprefix("onnx.") for key in blocks[0]))
-    return " ".join(found[:3]) + (" …" if len(found) > 3 else "")
+    length = min(len(found) for found in shared)
+    names = [found[:length] for found in shared]
+    same = [len({name[at] for name in names}) == 1 for at in range(length)]
+    while length and same[length - 1] and not all(same[:length]):
+        length -= 1  # what follows the word that tells them apart tells nothing more
+    found = [".".join(name[:length]) for name in names]
+    if len(set(found)) == len(found) and all(any(w.isalpha() for w in name) for name in names):
+        return found
+    few = list(dict.fromkeys(kinds[key].removeprefix("onnx.") for key in blocks[0]))
+    return [" ".join(few[:3]) + (" …" if len(few) > 3 else "")] * len(blocks)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names, with a number where several are equal."""
+    times, seen = Counter(names), Counter[str]()
+    found: list[str] = []
+    for name in names:
+        seen[name] += 1
+        found.append(f"{name} #{seen[name]}" if times[name] > 1 else name)
+    return found
 
 
 def _shared(names: Sequence[str]) -> list[str]:

@@ -7,8 +7,12 @@ places, so nothing jumps from pass to pass. It runs as a program of its own, bec
 take long on a large graph and then has to be stopped from outside.
 
     small               Graphviz, with a cluster a fused group
-    up to LARGE nodes   layered drawing in plain Python (ui/layered.py)
-    above               an overview: one box a group (ui/grouping.py); GROUP lays out its inside
+    up to LARGE nodes   layered drawing in plain Python (ui/layered.py), fused groups kept together
+    above               an overview: one box a group (ui/grouping.py), in columns where it would be
+                        tall; GROUP lays out its inside
+
+An overview counts weights with the first op that reads them and draws no edge from them: one that
+many blocks share would cross the whole picture and say little.
 
 What costs Graphviz time is bending long edges around boxes, so their length decides beside the
 number of nodes. Graphviz sees numbers instead of names and boxes instead of labels: it only
@@ -25,7 +29,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ui.grouping import Group, groups, overview
-from ui.layered import layered, span
+from ui.layered import FOOT, SHAPE, clustered, layered, span
 from ui.union import Edge, Item, State, Union, shorten, union_of
 
 DOT, BENDS = 400, 1500
@@ -43,6 +47,9 @@ NO_SUCH = 3
 CHARACTER, LINE, PADDING = 6.7, 15.0, 10.0
 """Width of a character and height of a line of the label, and space around it, in pixels."""
 
+TITLE, COUNT = 20, 23
+"""Characters of a group's name in a box of an overview, and of how many ops and weights it has."""
+
 Box = tuple[float, float, float, float]
 """Upper left corner, width and height, in pixels, y downwards."""
 
@@ -56,6 +63,14 @@ def size_of(texts: Iterable[Sequence[str]]) -> Size:
     longest = max((len(line) for lines in found for line in lines), default=1)
     width = longest * CHARACTER + 2 * PADDING
     return max(round(width, 1), 48.0), max(map(len, found), default=0) * LINE + PADDING
+
+
+def title(label: str) -> list[str]:
+    """The first lines of the box of a group: its name, then its number.
+
+    `titleOf` of ui/explorer/explore/scene.mjs says the same.
+    """
+    return [shorten(line, TITLE) for line in label.replace(" #", "\n#").split("\n")]
 
 
 # ---- what is laid out ----------------------------------------------------------------------------
@@ -96,7 +111,7 @@ def _only(union: Union, state: State) -> Union:
 class _Scene:
     """A union, or the part of it that is in a group."""
 
-    def __init__(self, union: Union, path: str = "") -> None:
+    def __init__(self, union: Union, path: str = "", parts: Sequence[Group] = ()) -> None:
         self._union = union
         self._path = path
         self._kinds = {key: item.kind for key, item in union.items.items()}
@@ -104,7 +119,7 @@ class _Scene:
         core = states[-1].keys if states else frozenset[str]()
         self._large = len(union.items) > LARGE
         find = overview if self._large else groups
-        self._groups = find(self._kinds, union.edges, core)
+        self._groups = parts or find(self._kinds, union.edges, core)
 
     def _key(self, k: int) -> str:
         return f"{self._path}.{k}" if self._path else f"§{k}"
@@ -114,9 +129,18 @@ class _Scene:
         for k, group in enumerate(self._groups):
             mine = self._key(k)
             if key == mine or key.startswith(f"{mine}."):
-                part = _Scene(_part(self._union, group), mine)
+                parts = group.parts if len(group.members) <= LARGE else ()
+                part = _Scene(_part(self._union, group), mine, parts)
                 return part if key == mine else part.inside(key)
         raise KeyError(key)
+
+    def _box(self, group: Group) -> Size:
+        """The size of a box of an overview: a node looks like itself."""
+        key, *more = group.members
+        if more:
+            return size_of([(*title(group.label), " " * COUNT)])
+        texts = self._union.items[key].texts
+        return size_of([[shorten(line, TITLE) for line in lines] for lines in texts])
 
     def draw(self) -> Answer:
         rows = [
@@ -130,13 +154,14 @@ class _Scene:
                 **place(sizes, union.edges, union.fused), "groups": rows, "overview": None,
             }  # fmt: skip
         of = {key: self._key(k) for k, g in enumerate(self._groups) for key in g.members}
-        edges = dict.fromkeys((of[a], of[b]) for a, b in union.edges if of[a] != of[b])
-        sizes = {
-            row["key"]: size_of([(shorten(row["label"]), str(len(row["members"])), " " * 14)])
-            for row in rows
-        }
+        edges = dict.fromkeys(
+            (of[a], of[b]) for a, b in union.edges
+            if of[a] != of[b] and self._kinds[a] != "param"
+        )  # fmt: skip
+        sizes = {self._key(k): self._box(g) for k, g in enumerate(self._groups)}
         counted = [{**row, "count": len(row["members"])} for row in rows]
-        return {**place(sizes, tuple(edges), {}), "groups": [], "overview": {"groups": counted}}
+        drawn = place(sizes, tuple(edges), {}, wrap=True)
+        return {**drawn, "groups": [], "overview": {"groups": counted}}
 
 
 def _part(union: Union, group: Group) -> Union:
@@ -154,16 +179,34 @@ def _part(union: Union, group: Group) -> Union:
 # ---- engines -------------------------------------------------------------------------------------
 
 
-def place(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, str]) -> Answer:
-    """`{width, height, engine, boxes, routes}` of nodes of these sizes."""
+def place(
+    sizes: Mapping[str, Size],
+    edges: Sequence[Edge],
+    fused: Mapping[str, str],
+    *,
+    wrap: bool = False,
+) -> Answer:
+    """`{width, height, engine, boxes, routes}` of nodes of these sizes; `wrap`: in columns or
+    rows where it would be much taller or wider than a window."""
     edges = [(a, b) for a, b in edges if a != b]
     keys = list(sizes)
     number = {key: k for k, key in enumerate(keys)}
     ends = [(number[a], number[b]) for a, b in edges]
-    most = BENDS // 2 if any(key in fused for key in keys) else BENDS
+    together: dict[str, list[int]] = {}
+    for key in keys:
+        if key in fused:
+            together.setdefault(fused[key], []).append(number[key])
+    most = BENDS // 2 if together else BENDS
     if len(keys) <= DOT and span(len(keys), ends) <= most:
-        return _dot(sizes, edges, fused)
-    corners, routes = layered([sizes[key] for key in keys], ends)
+        drawn = _dot(sizes, edges, fused)
+        if not wrap or 0.5 <= drawn["width"] / drawn["height"] / SHAPE <= 2:
+            return drawn
+    boxed = [sizes[key] for key in keys]
+    corners, routes = (
+        clustered(boxed, ends, list(together.values()))
+        if together
+        else layered(boxed, ends, wrap=wrap)
+    )
     boxes: dict[str, Box] = {
         key: (*corner, *sizes[key]) for key, corner in zip(keys, corners, strict=True)
     }
@@ -195,7 +238,7 @@ def _dot(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, s
         if key in fused:
             clusters.setdefault(fused[key], []).append(f"n{number[key]}")
     for k, members in enumerate(clusters.values()):
-        graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin="13")
+        graph.add_subgraph(members, name=f"cluster_{k}", label=" ", margin=str(FOOT))
     text = graph.draw(format="json0", prog="dot")
     assert text is not None, "Graphviz gives the drawing back unless it is told where to write it"
     drawn = cast(dict[str, Any], json.loads(text))

@@ -41,7 +41,7 @@ class State:
 
 @dataclass(frozen=True)
 class Union:
-    """`items` in program order; `fused` names the group of a node in the last state; `states` are
+    """`items` in program order; `fused` names the last group that a node stood in; `states` are
     called `<pass>.before` and `<pass>.after`."""
 
     items: Mapping[str, Item]
@@ -83,7 +83,7 @@ def union_of(document: Document, at: int) -> Union:
             now = walk.state()
         states[f"{p}.after"] = now
     items = {key: Item(walk.kinds[key], tuple(walk.texts[key])) for key in walk.order()}
-    return Union(items, tuple(walk.edges), walk.fused(), states)
+    return Union(items, tuple(walk.edges), walk.fused, states)
 
 
 class _Walk:
@@ -93,6 +93,7 @@ class _Walk:
         self.kinds: dict[str, str] = {}
         self.texts: dict[str, dict[tuple[str, ...], None]] = {}
         self.edges: dict[Edge, None] = {}
+        self.fused: dict[str, str] = {}
         self._chunks = chunks
         self._state: list[int] = []
         self._nodes: dict[str, Node] = {}
@@ -149,6 +150,8 @@ class _Walk:
     def _put(self, chunk: Document) -> None:
         for node in chunk.get("nodes", ()):
             self._nodes[node["key"]] = node
+            if node.get("group"):
+                self.fused[node["key"]] = node["group"]
             for value in node.get("outs", ()):
                 self._producer[value["name"]] = node["key"]
             for name in node.get("ins", ()):
@@ -189,19 +192,15 @@ class _Walk:
         }
         return State(frozenset(self._nodes), tuple(edges))
 
-    def fused(self) -> dict[str, str]:
-        """The `fused` op around each node that stands in one."""
-        return {key: node["group"] for key, node in self._nodes.items() if node.get("group")}
-
 
 # ---- labels --------------------------------------------------------------------------------------
 
 
-def shorten(text: str) -> str:
-    """At most `SHOWN` characters, the middle left out."""
-    if len(text) <= SHOWN:
+def shorten(text: str, shown: int = SHOWN) -> str:
+    """At most so many characters, the middle left out."""
+    if len(text) <= shown:
         return text
-    half = (SHOWN - 1) // 2
+    half = (shown - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
 
 

@@ -411,6 +411,43 @@ def test_measured_times_colour_the_kernels(page: Page, server: str, language: st
     expect(stated).to_contain_text(say("overlay.time.sizes"))
 
 
+def test_a_very_large_graph_is_an_overview_that_opens(
+    panes: Panes, server: str, tmp_path: Path
+) -> None:
+    import onnx
+
+    from benchmarks.page import towers
+
+    page, say = panes.page, panes.say
+    path = tmp_path / "towers.onnx"
+    onnx.save(towers(24), path)
+    panes.open(server)
+    panes.upload(path)
+    note = panes.region.locator(".pane-note").last
+    expect(note).to_have_text(say("pane.overview"), timeout=60_000)
+    panes.button("job.cancel").click()
+    expect(panes.button("job.cancel")).to_have_count(0)
+    canvas = panes.region.locator("canvas.pane-canvas").last
+    sight(panes, server)
+    pane = canvas.evaluate(CUT)
+    assert pane["drawn"] > 1000 and pane["cut"] == 0, "all of it is in sight"
+    picture = texts(panes.save("pane.after"))
+    numbers = [t for t in picture if t.startswith("#")]
+    assert len(numbers) == len(set(numbers)) == 24, "a box for each tower, each with its numbers"
+    assert picture.count(say("group.count.weights", n=250, weights=3)) == 24
+    assert not {"w0", "b0", "s0"} & set(picture), "weights are counted, not drawn"
+
+    page.get_by_role("button", name=re.compile(r"^Groups")).click()
+    page.get_by_role("button", name=re.compile("#26 – 50")).click()
+    expect(panes.button("pane.outside")).to_be_visible()
+    inside = panes.boxes("pane.after")
+    assert {"w1", "b1", "s1"} <= set(inside) and len(inside) == 253
+    panes.button("pane.outside").click()
+    expect(note).to_have_text(say("pane.overview"))
+    sight(panes, server)
+    assert canvas.evaluate(CUT)["cut"] == 0
+
+
 # ---- where the camera stands ---------------------------------------------------------------------
 
 CUT = """(canvas) => {

@@ -53,7 +53,7 @@ def test_the_layers_of_a_model_are_found() -> None:
     union = union_of(history_of("tiny_gpt"), 0)
     kinds = {key: item.kind for key, item in union.items.items()}
     first, second = groups(kinds, union.edges, core_of(union))
-    assert first.label == second.label and first.label.endswith("×2")
+    assert first.label.endswith("#1") and second.label == first.label[:-1] + "2"
     assert [kinds[k] for k in first.members] == [kinds[k] for k in second.members]
 
 
@@ -63,7 +63,7 @@ def test_the_layers_of_a_model_are_found() -> None:
 def test_blocks_of_a_transformer_are_its_layers() -> None:
     nodes = transformer(5)
     found = grouped(nodes)
-    assert [g.label for g in found] == ["h.* ×5"] * 5
+    assert [g.label for g in found] == [f"h.{k}" for k in range(5)]
     for k, group in enumerate(found):
         inside = [n["key"] for n in nodes if n["key"].startswith(f"/h.{k}/")]
         assert list(group.members) == inside, "cut where only one value crosses"
@@ -72,7 +72,16 @@ def test_blocks_of_a_transformer_are_its_layers() -> None:
 def test_without_names_the_kinds_tell_what_a_block_is() -> None:
     named, plain = grouped(transformer(5)), grouped(transformer(5, named=False))
     assert [len(g.members) for g in plain] == [len(g.members) for g in named]
-    assert {g.label for g in plain} == {"ReduceMean Sub Pow … ×5"}
+    assert [g.label for g in plain] == [f"ReduceMean Sub Pow … #{k}" for k in range(1, 6)]
+
+
+def test_blocks_after_a_shared_word_are_called_by_what_tells_them_apart() -> None:
+    nodes = [node("x", "input")]
+    for k in range(3):
+        for kind in ("exp", "neg", "abs", "tanh"):
+            name = f"model.stage.{k}.unit.{kind}"
+            nodes.append(node(name, f"map.{kind}", nodes[-1]["key"]))
+    assert [g.label for g in grouped(nodes)] == [f"model.stage.{k}" for k in range(3)]
 
 
 def test_blocks_of_equal_kinds_and_other_edges_are_not_alike() -> None:
@@ -173,7 +182,9 @@ def test_a_node_of_another_state_joins_its_neighbours() -> None:
 def test_an_overview_of_many_layers_is_its_layers_and_ends() -> None:
     kinds, edges = read(transformer(30))
     found = overview(kinds, edges, frozenset(kinds))
-    assert [g.label for g in found if g.label.startswith("h.")] == ["h.* ×30"] * 30
+    labels = [g.label for g in found]
+    assert len(set(labels)) == len(labels)
+    assert [x for x in labels if x.startswith("h.")] == [f"h.{k}" for k in range(30)]
     assert {g.members for g in found if len(g.members) == 1} >= {("ids",), ("mask",)}
 
 
@@ -181,8 +192,41 @@ def test_more_groups_than_boxes_go_together_in_order() -> None:
     kinds, edges = read(transformer(30))
     found = overview(kinds, edges, frozenset(kinds), 12)
     assert len(found) <= 12
-    large = [g for g in found if len(g.members) > 3]
-    assert all(g.label.endswith("h.* ×30") or "…" in g.label for g in large)
+    layers = [g for g in found if g.label.startswith("h.")]
+    assert [g.label for g in layers] == [f"h.{k} – {k + 4}" for k in range(0, 30, 5)]
+    assert [part.label for part in layers[1].parts] == [f"h.{k}" for k in range(5, 10)]
+    assert all(
+        g.members == tuple(key for part in g.parts for key in part.members) for g in layers
+    )
+
+
+def test_boxes_that_go_together_feed_each_other() -> None:
+    """Chains beside each other: none of them is cut to stand with a piece of another."""
+    kinds, edges = {"x": "input"}, list[tuple[str, str]]()
+    for k in range(6):
+        before = "x"
+        for n in range(20):
+            key = f"c{k}_{n}"
+            kinds[key] = "map.exp"
+            edges.append((before, key))
+            before = key
+    found = overview(kinds, edges, frozenset(kinds), 14)
+    assert len(found) <= 14
+    for group in found[:-1]:
+        assert len({key.split("_")[0] for key in group.members}) == 1
+
+
+def test_a_weight_counts_with_the_first_op_that_reads_it() -> None:
+    nodes = transformer(30)
+    nodes.append(node("shared", "param"))
+    for name in ("/h.4/mlp/fc", "/h.9/mlp/fc"):
+        (op,) = (n for n in nodes if n["key"].startswith(name) and n["kind"].endswith("MatMul"))
+        op["ins"].append("shared")
+    kinds, edges = read(nodes)
+    found = overview(kinds, edges, frozenset(kinds))
+    assert [g.label for g in found if "shared" in g.members] == ["h.4"]
+    alone = [g for g in found if kinds[g.members[0]] == "param" and len(g.members) == 1]
+    assert not alone, "no weight stands by itself"
 
 
 def test_a_chain_without_names_is_cut_into_pieces() -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from tests.traces import NAMES, history_of
 from tests.ui.histories import chain, film, node, output, transformer
+from tests.ui.test_pane_modules import call
 from ui import layout as room
-from ui.grouping import overview
-from ui.layered import layered, span
+from ui.grouping import BOXES, overview
+from ui.layered import FOOT, HEAD, SHAPE, SIDE, clustered, layered, span
 from ui.layout import NO_SUCH, layout, place, size_of, spline
 from ui.union import stretch, union_of
 
@@ -204,6 +205,55 @@ def test_span_counts_the_ranks_that_edges_cross() -> None:
     assert span(0, []) == 0
 
 
+def test_groups_stand_together_and_apart_from_everything_else() -> None:
+    random = Random(11)
+    for _ in range(20):
+        count = 60
+        sizes = [(random.uniform(48, 220), random.uniform(20, 60)) for _ in range(count)]
+        ends = [(random.randrange(count), random.randrange(count)) for _ in range(120)]
+        edges = sorted({(a, b) for a, b in ends if a != b})
+        members = random.sample(range(count), 36)
+        groups = [sorted(members[k : k + 6]) for k in range(0, 36, 6)]
+        corners, routes = clustered(sizes, edges, groups)
+        boxes = {str(v): (*corners[v], *sizes[v]) for v in range(count)}
+        width, height = (max(b[i] + b[i + 2] for b in boxes.values()) + HEAD for i in (0, 1))
+        drawn = [[str(a), str(b), r] for (a, b), r in zip(edges, routes, strict=True)]
+        check(
+            {"boxes": boxes, "routes": drawn, "width": width, "height": height},
+            boxes, [(str(a), str(b)) for a, b in edges],
+        )  # fmt: skip
+        for group in groups:
+            x0, y0 = (min(corners[v][i] for v in group) for i in (0, 1))
+            x1, y1 = (max(corners[v][i] + sizes[v][i] for v in group) for i in (0, 1))
+            frame = (x0 - SIDE, y0 - HEAD, x1 - x0 + 2 * SIDE, y1 - y0 + HEAD + FOOT)
+            for v in set(range(count)) - set(group):
+                assert not overlap(boxes[str(v)], frame)
+
+
+def test_a_deep_graph_is_cut_into_columns() -> None:
+    edges = [*pairwise(range(40)), (5, 38)]
+    corners, routes = layered([(150.0, 55.0)] * 40, edges, wrap=True)
+    width, height = (max(c[i] for c in corners) + (150, 55)[i] for i in (0, 1))
+    assert 0.8 < width / height < 2
+    assert len({x for x, _ in corners}) == len({x for x, y in corners if y == corners[0][1]}) > 2
+    for (a, b), route in zip(edges, routes, strict=True):
+        assert route[:2] == [corners[a][0] + 75, corners[a][1] + 55]
+        assert route[-2:] == [corners[b][0] + 75, corners[b][1]]
+    along = routes[-1]
+    corner_points = list(zip(along[::2], along[1::2], strict=True))[::3]
+    for x, y in corner_points[1:-1]:
+        assert not any(inside((*c, 150, 55), x, y, 0) for c in corners), "beside the columns"
+
+
+def test_a_wide_graph_is_cut_into_rows() -> None:
+    edges = [(0, k) for k in range(1, 31)] + [(k, 31) for k in range(1, 31)]
+    corners, _ = layered([(150.0, 55.0)] * 32, edges, wrap=True)
+    width, height = (max(c[i] for c in corners) + (150, 55)[i] for i in (0, 1))
+    assert 0.6 < width / height < 2.6
+    assert corners[0][1] == min(y for _, y in corners)
+    assert corners[31][1] == max(y for _, y in corners)
+
+
 # ---- which engine --------------------------------------------------------------------------------
 
 
@@ -223,7 +273,7 @@ def test_a_graph_of_thousands_of_nodes_is_placed_node_by_node() -> None:
     assert 2000 < len(nodes) <= room.LARGE
     assert answer["engine"] == "layered" and answer["overview"] is None
     assert set(answer["boxes"]) == {n["key"] for n in nodes}
-    assert [g["label"] for g in answer["groups"]] == ["h.* ×60"] * 60
+    assert [g["label"] for g in answer["groups"]] == [f"h.{k}" for k in range(60)]
     ranks: dict[float, list[Box]] = {}
     for box in answer["boxes"].values():
         ranks.setdefault(box[1], []).append(box)
@@ -237,7 +287,7 @@ def test_a_graph_of_thousands_of_nodes_is_placed_node_by_node() -> None:
 def test_groups_come_with_the_layout_and_open_one_by_one() -> None:
     document = film([], transformer(3))
     answer = layout(document, 0)
-    assert [g["label"] for g in answer["groups"]] == ["h.* ×3"] * 3
+    assert [g["label"] for g in answer["groups"]] == [f"h.{k}" for k in range(3)]
     for group in answer["groups"]:
         opened = layout(document, 0, group["key"])
         assert set(opened["boxes"]) == set(group["members"])
@@ -246,20 +296,30 @@ def test_groups_come_with_the_layout_and_open_one_by_one() -> None:
         check(opened, members, edges)
 
 
-def test_a_very_large_graph_is_a_few_hundred_boxes_that_open() -> None:
+def test_a_very_large_graph_is_a_window_of_boxes_that_open() -> None:
     nodes = transformer(260)
     document = film([], nodes)
     answer = layout(document, 0)
     rows = answer["overview"]["groups"]
-    assert len(nodes) > 10_000 and len(rows) <= 300
+    assert len(nodes) > 10_000 and len(rows) <= BOXES
+    assert 0.5 < answer["width"] / answer["height"] / SHAPE < 2, "the shape of a window"
     members = [key for row in rows for key in row["members"]]
     assert sorted(members) == sorted(n["key"] for n in nodes)
     assert all(row["count"] == len(row["members"]) for row in rows)
     of = {key: row["key"] for row in rows for key in row["members"]}
-    edges = {(of[v], of[n["key"]]) for n in nodes for v in n["ins"] if of[v] != of[n["key"]]}
+    weights = {n["key"] for n in nodes if n["kind"] == "param"}
+    edges = {
+        (of[v], of[n["key"]])
+        for n in nodes
+        for v in n["ins"]
+        if v not in weights and of[v] != of[n["key"]]
+    }
     check(answer, (row["key"] for row in rows), edges)
-    one = next(row for row in rows if row["count"] > 10)
-    assert set(layout(document, 0, one["key"])["boxes"]) == set(one["members"])
+    one = next(row for row in rows if "–" in row["label"])
+    opened = layout(document, 0, one["key"])
+    assert set(opened["boxes"]) == set(one["members"])
+    first = one["label"].split(" – ")[0]
+    assert opened["groups"][0]["label"] == first, "called inside as outside"
 
 
 def test_groups_that_are_still_large_open_to_an_overview(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +352,30 @@ def test_a_box_holds_each_of_its_labels() -> None:
     assert width == pytest.approx(30 * room.CHARACTER + 2 * room.PADDING)
     assert height == 3 * room.LINE + room.PADDING
     assert size_of([("a",)])[0] == 48 and size_of([]) == (48, room.PADDING)
+
+
+def test_the_page_draws_the_frame_that_the_layout_leaves_room_for() -> None:
+    nodes = [node("a", "map.exp", group="a"), node("b", "map.neg", "a", group="a")]
+    group = {"key": "a", "ins": [], "outs": [], "origins": []}
+    chunk = {"section": "graph", "key": "a", "lines": [], "nodes": nodes, "groups": [group]}
+    places = {"boxes": {"a": [50, 40, 100, 55], "b": [70, 120, 120, 55]}, "routes": []}
+    found = call(
+        "history scene",
+        f"""
+        const drawn = history.expand([{json.dumps(chunk)}], [0]), places = {json.dumps(places)};
+        places.routes = new Map();
+        const [frame] = scene.sceneOf(drawn, places, {{ marks: new Map(), sizes: {{}}, most: 0, hits: new Set(),
+          selection: null, hover: null, closed: new Set(), heat: {{ values: new Map(), most: 0 }} }}).groups;
+        return [frame.x, frame.y, frame.w, frame.h];""",  # noqa: E501
+    )
+    assert found == [50 - SIDE, 40 - HEAD, 140 + 2 * SIDE, 135 + HEAD + FOOT]
+
+
+def test_the_page_breaks_the_name_of_a_group_as_the_layout_does() -> None:
+    labels = ["h.3 – 7", "Conv Relu #12", "LayerNormalization MatMul Add … #1 – 4", "a" * 60]
+    assert call("scene", f"return {json.dumps(labels)}.map(scene.titleOf);") == [
+        room.title(label) for label in labels
+    ]
 
 
 def test_splines_are_turned_upside_down_and_end_at_the_tip() -> None:

@@ -74,7 +74,13 @@ def test_ends_of_passes_are_states_of_the_union(name: str) -> None:
             nodes, edges, _ = graph(document, state)
             after = union.states[f"{p}.after"]
             assert after.keys == {n["key"] for n in nodes} and set(after.edges) == set(edges)
-        assert union.fused == {n["key"]: n["group"] for n in nodes if "group" in n}
+        grouped = {
+            n["key"]: n["group"]
+            for state in states(document, first, last)
+            for n in graph(document, state)[0]
+            if "group" in n
+        }
+        assert union.fused == grouped, "the last group that each node stood in"
 
 
 def test_new_nodes_stand_where_the_old_ones_stood() -> None:

@@ -257,6 +257,7 @@ function paintBars(context, x, y, wide, bars, palette) {
 }
 
 const EDGE = {
+  weight: { colour: "quiet", width: 1, dash: [], alpha: 0.3 },
   same: { colour: "quiet", width: 1.2, dash: [] },
   added: { colour: "added", width: 2.4, dash: [] },
   removed: { colour: "removed", width: 2, dash: [6, 3] },
@@ -264,14 +265,15 @@ const EDGE = {
   near: { colour: "primary", width: 3, dash: [] },
 };
 
-export const edgeStyle = (edge) => (edge.near ? "near" : edge.mark !== "same" ? edge.mark : edge.ghost ? "ghost" : "same");
+export const edgeStyle = (edge) => (edge.near ? "near" : edge.mark !== "same" ? edge.mark : edge.ghost ? "ghost" : edge.weight ? "weight" : "same");
 
 function paintEdges(context, edges, palette, k, detail) {
   const byStyle = new Map(Object.keys(EDGE).map((style) => [style, []]));
   for (const edge of edges) byStyle.get(edgeStyle(edge)).push(edge);
   for (const [style, found] of byStyle) {
     if (found.length === 0) continue;
-    const { colour, width, dash } = EDGE[style];
+    const { colour, width, dash, alpha } = EDGE[style];
+    context.globalAlpha = alpha ?? 1;
     context.beginPath();
     for (const { points: p } of found) {
       context.moveTo(p[0], p[1]);
@@ -284,6 +286,7 @@ function paintEdges(context, edges, palette, k, detail) {
     context.lineWidth = detail ? width : Math.max(width, 0.5 / k);
     context.stroke();
     context.setLineDash([]);
+    context.globalAlpha = 1;
     if (!detail) continue;
     context.fillStyle = palette[colour];
     context.beginPath();
@@ -302,7 +305,7 @@ function paintEdges(context, edges, palette, k, detail) {
 /** The three corners of an arrow's tip, [x, y, x, y, x, y]. */
 export function tipOf(p) {
   const [x, y] = p.slice(-2);
-  const [fx, fy] = p.length > 4 ? p.slice(-6, -4) : p.slice(0, 2);
+  const [fx, fy] = p.slice(-4, -2);
   const angle = Math.atan2(y - fy, x - fx);
   return [x, y, x - 7 * Math.cos(angle + 0.4), y - 7 * Math.sin(angle + 0.4),
     x - 7 * Math.cos(angle - 0.4), y - 7 * Math.sin(angle - 0.4)];

@@ -17,7 +17,7 @@ import { overlay } from "./overlay.mjs";
 import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
 import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
 import { titlesOf } from "./sides.mjs";
-import { READABLE, readable, resized, startOf, wholeOf } from "./sight.mjs";
+import { COARSE, READABLE, readable, resized, startOf, wholeOf } from "./sight.mjs";
 
 /**
  * Frames drawn since the page was opened, one however many panes it shows; of the last one how many boxes each pane has,
@@ -133,8 +133,9 @@ export function graphView({ act, embedded }, again) {
   function draw(both, state, hits, more) {
     const { sizes, plan } = more;
     const merged = state.merged && state.left === null;
-    columns[0].hidden = merged;
-    element.classList.toggle("merged", merged);
+    const single = merged || both[0].state.nodes.length === 0;   // before the import there is nothing to show
+    columns[0].hidden = single;
+    element.classList.toggle("merged", single);
     const names = merged ? ["", "pane.merged"] : titlesOf(state);
     titles.forEach((title, k) => { title.textContent = names[k] ? t(names[k]) : ""; });
 
@@ -232,12 +233,14 @@ export function graphView({ act, embedded }, again) {
     if (whole() === null || size[0] === 0) return;
     fitted = true;
     room = size;
-    const all = readable(laidOut(), whole(), size);
-    if (all || places[1]?.overview) { camera.set(all ?? wholeOf(whole(), size)); return; }
+    const all = readable(laidOut(), whole(), size, places[1]?.overview ? COARSE : READABLE);
+    if (all) { camera.set(all); return; }
     const [scene, { shift }] = [scenes[1], panes[1]];
     const asks = scene.nodes.find((n) => n.picked === "picked") ?? (state.event === null ? undefined : scene.nodes.find((n) => n.mark !== "same"));
     const ends = scene.nodes.filter((n) => n.of?.kind === "input");
-    const held = asks ?? (ends.length ? ends : scene.nodes).reduce((a, b) => (b.y < a.y ? b : a));
+    const top = (ends.length ? ends : scene.nodes).reduce((a, b) => (b.y < a.y ? b : a));
+    const reader = scene.nodes.find((n) => n.key === scene.edges.find((edge) => edge.from === top.key)?.to);
+    const held = asks ?? around(reader ? [top, reader] : [top]);
     camera.set(startOf(whole(), { ...held, x: held.x + shift.x, y: held.y + shift.y }, size, !asks));
   }
 
@@ -246,7 +249,7 @@ export function graphView({ act, embedded }, again) {
     const { moved, k } = camera.get();
     if (whole() === null && !moved) { fitted = false; return; }
     const all = moved ? null : wholeOf(whole(), size);
-    if (all && (places[1]?.overview || all.k >= READABLE || k <= wholeOf(whole(), room).k)) camera.set(all);
+    if (all && (all.k >= READABLE || k <= wholeOf(whole(), room).k)) camera.set(all);
     else camera.set({ ...resized(camera.get(), room, size), moved });
     room = size;
   }
@@ -271,7 +274,7 @@ export function graphView({ act, embedded }, again) {
   function centreOn(key) {
     for (const side of [1, 0]) {
       const scene = panes[side].scene();
-      const box = scene.nodes.find((n) => n.key === key || n.group?.members.includes(key)) ?? scene.groups.find((g) => g.group.id === key);
+      const box = scene.nodes.find((n) => n.key === key || n.of?.key === key || n.group?.members.includes(key)) ?? scene.groups.find((g) => g.group.id === key);
       if (!box) continue;
       if (camera.get().k < 0.6) Object.assign(camera.get(), { k: 0.8 });
       centreBox(box, side);

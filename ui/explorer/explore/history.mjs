@@ -99,15 +99,15 @@ export function label(node, constants) {
     : node.kind === "output" ? `output ${node.label}` : node.kind.replace(/^onnx\./, "");
   const read = (node.ins ?? []).filter((value) => constants.has(value)).map((value) => constants.get(value));
   const texts = [[kind, ...read].join(" "), node.key, node.type ?? ""];
-  return [...new Set(texts)].filter((text) => text).map(shorten);
+  return [...new Set(texts)].filter((text) => text).map((text) => shorten(text));
 }
 
 const SHOWN = 30;
 
-/** At most 30 characters, the middle left out. */
-export function shorten(text) {
-  if (text.length <= SHOWN) return text;
-  const half = Math.floor((SHOWN - 1) / 2);
+/** At most so many characters, the middle left out. */
+export function shorten(text, shown = SHOWN) {
+  if (text.length <= shown) return text;
+  const half = Math.floor((shown - 1) / 2);
   return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 

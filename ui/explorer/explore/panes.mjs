@@ -80,6 +80,7 @@ export function panes(context) {
 
   /** To the next hit, or back: it is selected and brought into the middle. */
   function step(by) {
+    store.flush();   // Enter may follow the last letter within a frame
     if (found.length === 0) return;
     place = place === 0 ? (by > 0 ? 1 : found.length) : (place - 1 + by + found.length) % found.length + 1;
     const hit = found[place - 1];

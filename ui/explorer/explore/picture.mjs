@@ -76,16 +76,16 @@ function frameOf(g, palette) {
     bars(g.x + 6, g.y + g.h - 9, g.w - 12, g.bars, palette), figure(g, palette));
 }
 
-const STYLES = { same: ["quiet", 1.2, ""], added: ["added", 2.4, ""], removed: ["removed", 2, "6 3"], ghost: ["fused", 1.2, "5 4"], near: ["primary", 3, ""] };
+const STYLES = { weight: ["quiet", 1, "", 0.3], same: ["quiet", 1.2, ""], added: ["added", 2.4, ""], removed: ["removed", 2, "6 3"], ghost: ["fused", 1.2, "5 4"], near: ["primary", 3, ""] };
 
 function edgeOf(edge, palette) {
-  const [colour, width, dash] = STYLES[edgeStyle(edge)];
+  const [colour, width, dash, opacity] = STYLES[edgeStyle(edge)];
   const p = edge.points;
   let d = `M${p[0]} ${p[1]}`, j = 2;
   for (; j + 5 < p.length; j += 6) d += `C${p.slice(j, j + 6).join(" ")}`;
   if (j < p.length) d += `L${p[p.length - 2]} ${p[p.length - 1]}`;
   return s("g", null,
-    s("path", { d, fill: "none", stroke: palette[colour], "stroke-width": width, "stroke-dasharray": dash || null }),
+    s("path", { d, fill: "none", stroke: palette[colour], "stroke-width": width, "stroke-dasharray": dash || null, "stroke-opacity": opacity }),
     s("polygon", { points: tipOf(p).map((v) => v.toFixed(1)).join(" "), fill: palette[colour] }),
     edge.text ? s("text", { x: (edge.box.x0 + edge.box.x1) / 2 + 6, y: (edge.box.y0 + edge.box.y1) / 2 + 3, fill: palette.fused, "font-size": 11 }, plain(edge.text)) : null);
 }

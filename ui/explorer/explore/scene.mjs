@@ -14,7 +14,7 @@ import { edgeMark } from "./merged.mjs";
 import { marked, relates } from "./selection.mjs";
 
 const HEAD = 22, EDGE = 10, FOOT = 13;
-const CHARACTER = 6.7, LINE = 15;
+const CHARACTER = 6.7, LINE = 15, TITLE = 20;
 
 export const EMPTY = { nodes: [], edges: [], groups: [], box: null };
 
@@ -62,13 +62,15 @@ export function sceneOf(drawn, places, view) {
   }
   for (const [group, ends] of boundaries(hidden, drawn)) {
     const moved = groupTraffic(ends, drawn, sizes);
-    const lines = [shorten(group.label), t("group.count", { n: group.members.length })];
+    const single = group.members.length === 1 ? drawn.byKey.get(group.members[0]) : null;   // in an overview
+    const lines = single ? label(single, drawn.constants).map((line) => shorten(line, TITLE))
+      : [...(whole ? titleOf(group.label) : [shorten(group.label)]), counted(group, drawn)];
     const inside = group.members.map((key) => selected.get(key));
     nodes.push({
-      key: group.id, of: group.of, group, lines, ...(whole ? group.frame : within(group.frame, lines)),
+      key: group.id, of: single ?? group.of, group: single ? null : group, lines, ...(whole ? group.frame : within(group.frame, lines)),
       mark: closedMark(group.members.map((key) => marks.get(key) ?? "same")),
       picked: inside.includes("picked") ? "picked" : inside.includes("related") ? "related" : undefined,
-      origins: group.of ? undefined : [...new Set(group.members.flatMap((key) => drawn.byKey.get(key).origins ?? []))],
+      origins: single || group.of ? undefined : [...new Set(group.members.flatMap((key) => drawn.byKey.get(key).origins ?? []))],
       hit: group.members.some((key) => view.hits.has(key)), bars: share(moved), moved, ...heated(`group ${group.key}`),
     });
   }
@@ -86,6 +88,15 @@ export function sceneOf(drawn, places, view) {
   };
 }
 
+/** The name of a group in an overview, then its number, each a line. */
+export const titleOf = (label) => label.replaceAll(" #", "\n#").split("\n").map((line) => shorten(line, TITLE));
+
+/** How many ops a closed group has, and weights. */
+function counted({ members }, drawn) {
+  const weights = members.filter((key) => drawn.byKey.get(key).kind === "param").length;
+  return weights ? t("group.count.weights", { n: members.length - weights, weights }) : t("group.count", { n: members.length });
+}
+
 function edgesOf(drawn, places, { hidden, at, selected, sizes, edgeMarks }) {
   const inner = new Map();
   for (const group of drawn.groups) for (const { name, bytes: size } of kept(group, drawn)) inner.set(name, size);
@@ -93,6 +104,7 @@ function edgesOf(drawn, places, { hidden, at, selected, sizes, edgeMarks }) {
   for (const edge of drawn.edges) {
     const from = hidden.get(edge.from)?.id ?? edge.from, to = hidden.get(edge.to)?.id ?? edge.to;
     if (from === to || !at.has(from) || !at.has(to)) continue;
+    if (places.overview && drawn.byKey.get(edge.from).kind === "param") continue;   // counted in its box
     const moved = from !== edge.from || to !== edge.to;
     const id = `${from}\u0000${to}\u0000${moved ? "" : edge.value}`;
     if (seen.has(id)) continue;
@@ -100,9 +112,10 @@ function edgesOf(drawn, places, { hidden, at, selected, sizes, edgeMarks }) {
     const ends = [hidden.get(edge.from)?.key ?? edge.from, hidden.get(edge.to)?.key ?? edge.to];
     const points = (moved && !places.overview ? undefined : places.routes.get(ends.join("\u0000"))) ?? straight(at.get(from), at.get(to));
     const ghost = inner.has(edge.value);
+    const weight = places.engine === "layered" && drawn.byKey.get(edge.from).kind === "param";   // pale where there are thousands
     const size = ghost ? evaluate(inner.get(edge.value), sizes) : null;
     edges.push({
-      from, to, value: edge.value, points, box: bounds(points), ghost, text: size ? bytes(size) : "",
+      from, to, value: edge.value, points, box: bounds(points), ghost, weight, text: size ? bytes(size) : "",
       mark: edgeMarks ? edgeMark(edgeMarks, edge) : "same",
       near: (selected.get(edge.from) === "picked") !== (selected.get(edge.to) === "picked"),
     });

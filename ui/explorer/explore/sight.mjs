@@ -2,8 +2,8 @@
 //
 // A camera is `{x, y, k}`, a place p is seen at p * k + x. `room` is the size of a pane, a box `{x, y, w, h}`.
 
-/** Scale from which labels can be read, and that of a graph which is too large to be read whole. */
-export const READABLE = 0.5, START = 0.8;
+/** Scales from which labels and the boxes of an overview can be read, and that of what is too large to be read whole. */
+export const READABLE = 0.5, COARSE = 0.4, START = 0.8;
 export const LEAST = 0.001;
 const WIDE = 0.65, MOST = 1.2, MARGIN = 14;
 
@@ -14,8 +14,8 @@ export function wholeOf(box, [w, h]) {
 }
 
 /** The first picture of a box: all of it where that can be read, `tight` (what of it is drawn now) otherwise; else null. */
-export function readable(box, tight, room) {
-  return [box, tight].map((each) => wholeOf(each, room)).find(({ k }) => k >= READABLE) ?? null;
+export function readable(box, tight, room, least = READABLE) {
+  return [box, tight].map((each) => wholeOf(each, room)).find(({ k }) => k >= least) ?? null;
 }
 
 /** A box too large for that, at a scale at which it reads: `held` in the middle, or at the top where `top`. */
