@@ -27,7 +27,7 @@ PLACE = re.compile(r"\d{1,5}(\.\d{1,6})?")
 """A pass, and behind the dot one of its events."""
 
 WORD = re.compile(r"[a-z0-9_-]{1,80}")
-PIN = re.compile(r"\s*([^\s=,]+)\s*=\s*(\d{1,10})\s*")
+PIN = re.compile(r"\s*([^\s=,]+)\s*=\s*([0-9]{1,10})\s*")
 
 Json = dict[str, object]
 
@@ -45,7 +45,7 @@ def read_pins(text: str) -> dict[str, int] | Refused:
     pins: dict[str, int] = {}
     for item in text.split(",") if text.strip() else ():
         match = PIN.fullmatch(item)
-        if match is None or int(match[2]) > LARGEST_SIZE:
+        if match is None or int(match[2]) > LARGEST_SIZE or match[1] in pins:
             return Refused("request.pin", (("text", item.strip()),))
         pins[match[1]] = int(match[2])
     return pins
@@ -157,6 +157,10 @@ def read_view(address: Mapping[str, str]) -> Json:
         "at": at if PLACE.fullmatch(at) else "",
         "sel": text("sel"),
         "tab": tab if WORD.fullmatch(tab := address.get("tab", "")) else "",
+        "left": text("left"),
+        "colour": colour if WORD.fullmatch(colour := address.get("colour", "")) else "",
+        "view": shown if WORD.fullmatch(shown := address.get("view", "")) else "",
+        "merged": one_of("merged", ("1",)),
         "lesson": lesson if WORD.fullmatch(lesson := address.get("lesson", "")) else "",
         "term": term if WORD.fullmatch(term := address.get("term", "")) else "",
         "lang": one_of("lang", ("en",)),

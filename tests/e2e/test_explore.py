@@ -697,6 +697,69 @@ def test_an_address_shows_the_same_in_a_fresh_browser(
         assert other.key(key) == explorer.key(key), key
 
 
+def test_an_address_holds_what_the_panes_show(
+    english: Explorer, fresh: Page, server: str
+) -> None:
+    page, say = english.page, english.say
+    english.open(server, "model=five_op_chain&left=op_by_op&colour=bytes")
+    english.compiled()
+    other = page.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
+    expect(other).to_be_visible(timeout=COMPILE_MS)
+    expect(page.get_by_role("combobox", name=say("pane.overlay"))).to_have_value("bytes")
+    page.get_by_role("combobox", name=say("pane.view")).select_option("kernels")
+    english.wait_for("view", "kernels")
+    fresh.goto(page.url)
+    there = fresh.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
+    expect(there).to_be_visible(timeout=COMPILE_MS)
+    expect(fresh.get_by_role("combobox", name=say("pane.view"))).to_have_value("kernels")
+    Explorer(fresh, "en").wait_for("colour", "bytes")
+
+
+def test_an_event_that_a_pass_does_not_have(english: Explorer, server: str) -> None:
+    english.open(server, "model=five_op_chain&at=22.3")
+    english.compiled()
+    expect(english.here).to_have_attribute("data-at", "22")
+    page = english.page
+    page.get_by_role("tab", name=english.say("tab.text")).click()
+    expect(page.get_by_role("tabpanel").get_by_role("option").first).to_be_visible()
+
+
+def test_another_model_on_measure_is_the_model_of_explore(
+    english: Explorer, server: str
+) -> None:
+    page = english.page
+    english.open(server)
+    english.choose("five_op_chain")
+    english.button("nav.measure").click()
+    page.get_by_role("combobox").first.select_option("bias_relu")
+    english.button("nav.explore").click()
+    expect(english.title).to_have_text(sample("bias_relu").title["en"])
+    english.compiled()
+    english.wait_for("model", "bias_relu")
+
+
+def test_a_size_as_people_write_it(english: Explorer, server: str) -> None:
+    english.open(server, "model=five_op_chain")
+    english.compiled()
+    for text in ("4.096", "4,096", "4 096"):
+        english.size("r").fill("7")
+        english.wait_for("bind", "r=7")
+        english.size("r").fill(text)
+        english.wait_for("bind", "r=4096")
+    english.size("r").fill("4.09")
+    wrong = english.say("sizes.wrong", low="0", high="").strip()
+    expect(english.page.get_by_text(wrong)).to_be_visible()
+    english.wait_for("bind", "r=4096")
+
+
+def test_fuse_that_is_off_says_so(english: Explorer, server: str) -> None:
+    english.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
+    english.compiled()
+    english.named("fuse").click()
+    expect(english.here).to_contain_text(english.say("passes.fuse.off"))
+    expect(english.page.get_by_text("intermediates inside a group")).to_have_count(0)
+
+
 def test_back_and_forward_lead_from_place_to_place(english: Explorer, server: str) -> None:
     """A model and a page are places; a pass is not, and comes back with the model."""
     page = english.page

@@ -132,7 +132,8 @@ def test_what_cannot_be_done_is_refused(asked: dict[object, object], message: st
 
 NOTHING = {
     "page": "", "model": "", "gone": False, "target": "", "numerics": "", "passes": "", "pin": "",
-    "bind": "", "at": "", "sel": "", "tab": "", "lesson": "", "term": "", "lang": "",
+    "bind": "", "at": "", "sel": "", "tab": "", "left": "", "colour": "", "view": "",
+    "merged": "", "lesson": "", "term": "", "lang": "",
 }  # fmt: skip
 
 
@@ -141,7 +142,8 @@ def test_an_address_gives_a_view() -> None:
     address = {
         "page": "measure", "model": f"sha256:{digest}", "target": "cuda:ptx", "numerics": "strict",
         "passes": "default,-cse", "pin": "batch=2", "bind": "batch=4", "at": "7.12", "sel": "Y",
-        "tab": "decisions", "lesson": "gop-toan-tu", "term": "kernel", "lang": "en",
+        "tab": "decisions", "left": "op_by_op", "colour": "bytes", "view": "kernels", "merged": "1",
+        "lesson": "gop-toan-tu", "term": "kernel", "lang": "en",
     }  # fmt: skip
     assert read_view({**address, "unknown": "kept elsewhere"}) == {**address, "gone": False}
 
@@ -150,7 +152,8 @@ def test_what_is_wrong_in_an_address_counts_for_nothing() -> None:
     assert read_view({}) == NOTHING
     wrong = {
         "page": "admin", "model": "<script>", "target": "tpu", "numerics": "x", "at": "-1",
-        "tab": "<b>", "lesson": "../x", "term": "a b", "lang": "de",
+        "tab": "<b>", "colour": "<b>", "view": "a b", "merged": "2",
+        "lesson": "../x", "term": "a b", "lang": "de",
     }  # fmt: skip
     assert read_view(wrong) == {**NOTHING, "gone": True}
     assert len(str(read_view({"passes": "x" * 9000})["passes"])) == 4000

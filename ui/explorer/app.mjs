@@ -247,7 +247,7 @@ function hearAnswer(answer) {
 
 // ---- address -------------------------------------------------------------------------------------
 
-const KEYS = ["page", "lesson", "term", "model", "target", "numerics", "pin", "bind", "passes", "at", "sel", "tab", "lang"];
+const KEYS = ["page", "lesson", "term", "model", "target", "numerics", "pin", "bind", "passes", "at", "sel", "tab", "left", "colour", "view", "merged", "lang"];
 const PLACES = ["page", "lesson", "term", "model"];
 let timer = 0;
 

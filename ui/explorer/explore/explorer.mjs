@@ -14,6 +14,7 @@ import { dock } from "./dock.mjs";
 import { inspector } from "./inspector.mjs";
 import { help } from "./help.mjs";
 import { keydown } from "./keys.mjs";
+import { VIEWS } from "./panebar.mjs";
 import { panes } from "./panes.mjs";
 import { announcement, strip } from "./strip.mjs";
 import { toolbar } from "./toolbar.mjs";
@@ -109,7 +110,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
     store.set({
       compile: made, job: null, times: null, pending: null,
       at: Math.min(place, made.passes.length - 1),
-      event: pending ? pending.event ?? null : found >= 0 && old?.options.model === made.options.model ? clampEvent(made, found, event) : null,
+      event: pending ? clampEvent(made, Math.min(place, made.passes.length - 1), pending.event) : found >= 0 && old?.options.model === made.options.model ? clampEvent(made, found, event) : null,
       selection: null,
       kernel: made.kernelNames.includes(store.get().kernel) ? store.get().kernel : made.kernelNames[0] ?? "",
     });
@@ -238,7 +239,8 @@ export function createExplorer(shell, { embedded = false } = {}) {
     element, store, act,
     /**
      * Show what a view asks for: `{model, name, target, numerics, pipeline, pin, sizes, pass | at, event,
-     * select, before, after, dock, overlay}`. It compiles only when it has to.
+     * select, before, dock, overlay, view, merged}`. `before`: what the left pane shows, as `act.left`
+     * takes it. It compiles only when it has to.
      */
     open(config) {
       const asked = {
@@ -249,9 +251,11 @@ export function createExplorer(shell, { embedded = false } = {}) {
       const { compile: now, asked: old } = store.get();
       // Beside a text, nothing stays of what an earlier view or the reader made of it.
       const patch = embedded ? { tab: initial.tab, overlay: "none", view: "", merged: false, search: "", selection: null, inside: "" } : {};
-      if (config.sizes) patch.bound = { ...config.sizes };
+      if (config.sizes || config.model !== old?.model) patch.bound = { ...config.sizes };
       if (config.dock) patch.tab = config.dock;
-      if (config.overlay) patch.overlay = config.overlay;
+      if (config.overlay) patch.overlay = OVERLAYS.includes(config.overlay) ? config.overlay : "none";
+      if (config.view) patch.view = VIEWS.includes(config.view) ? config.view : "";
+      if (config.merged) patch.merged = true;
       const same = old !== null && now?.whole && Object.keys(asked).every((key) => asked[key] === old[key]);
       if (same) {
         const at = config.pass ? now.passes.findIndex((p) => p.name === config.pass) : config.at ?? (embedded ? firstChange(now) : -1);
@@ -261,7 +265,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
         const pending = { pass: config.pass, at: config.pass ? undefined : config.at, event: config.event, select: config.select };
         store.set({ ...patch, pending, compile: null, left: null, leftAsked: "" });
       }
-      const both = config.before === "op_by_op" ? "op_by_op" : "";
+      const both = config.before ?? "";
       const ready = same ? Promise.resolve() : compile(asked);
       return ready.then(() => {
         if (both && store.get().leftAsked !== both && store.get().compile?.whole) return compile(asked, both);

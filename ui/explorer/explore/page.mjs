@@ -76,7 +76,7 @@ export function create(shell) {
     chosen = "";
     gone = "";
     error = null;
-    shell.address.set({ model: "", target: "", numerics: "", pin: "", passes: "", at: "", tab: "", sel: "", bind: "" });
+    shell.address.set({ model: "", target: "", numerics: "", pin: "", passes: "", at: "", tab: "", sel: "", bind: "", left: "", colour: "", view: "", merged: "" });
     draw();
     const root = element.getRootNode();
     (root.getElementById?.(`model-${from}`) ?? root.getElementById?.(`model-${START}`))?.focus();
@@ -141,11 +141,12 @@ export function create(shell) {
       model, pin, target: target === "cpu" ? "" : target, numerics: numerics === "default" ? "" : numerics,
       passes: pipeline === usual(shell, model) ? "" : pipeline,
       tab: state.tab === "rewrite" ? "" : state.tab,
+      left: state.leftAsked, colour: state.overlay === "none" ? "" : state.overlay, view: state.view, merged: state.merged ? "1" : "",
       bind: Object.entries(state.bound).map(([k, v]) => `${k}=${v}`).join(","),
       ...place,
     });
   }
-  explorer.store.on(["asked", "compile", "at", "event", "tab", "bound", "selection"], writeAddress);
+  explorer.store.on(["asked", "compile", "at", "event", "tab", "bound", "selection", "leftAsked", "overlay", "view", "merged"], writeAddress);
 
   return {
     element, explorer,
@@ -153,7 +154,7 @@ export function create(shell) {
       drops.on();
       takeTimes();
       if (given.back && !given.model && chosen) { leave(); return; }
-      const params = given.model || given.gone || chosen ? given : shell.address.get();   // the model of another page
+      const params = given.model || given.gone ? given : shell.address.get();   // as another page left it
       if (params.model) {
         const [at, event] = String(params.at || "").split(".");
         open(params.model, {
@@ -161,6 +162,7 @@ export function create(shell) {
           pipeline: params.passes || "", sizes: readSizes(params.bind),
           ...(at !== "" ? { at: Number(at), event: event === undefined ? null : Number(event) } : {}),
           ...(params.tab ? { dock: params.tab } : {}), ...(params.sel ? { select: params.sel } : {}),
+          before: params.left || undefined, overlay: params.colour, view: params.view, merged: params.merged === "1",
         });
       } else {
         if (params.gone) error = { message: "request.model", parameters: {} };

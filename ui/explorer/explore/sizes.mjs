@@ -19,6 +19,13 @@ export function bounds(symbol, most, now) {
   return [low, high];
 }
 
+/** A whole number as people write it: `4096`, and `4.096`, `4,096`, `4 096`, for a size has no decimals. */
+export function readSize(text) {
+  const digits = text.trim();
+  if (/^\d{1,10}$/.test(digits)) return Number(digits);
+  return /^[1-9]\d{0,2}(?<mark>[.,\s])\d{3}(\k<mark>\d{3}){0,2}$/.test(digits) ? Number(digits.replace(/\D/g, "")) : null;
+}
+
 /** The next power of two above or below, within the bounds and a multiple of the divisor. */
 export function nextPower(now, up, [low, high], divisor = 1) {
   const step = up ? 2 ** (Math.floor(Math.log2(Math.max(1, now))) + 1) : 2 ** (Math.ceil(Math.log2(Math.max(1, now))) - 1);
@@ -79,14 +86,14 @@ export function sizes({ shell, store, act, embedded, sample }) {
     const field = h("input", { type: "text", inputmode: "numeric", id: `size-text-${name}`, size: 6, autocomplete: "off",
       disabled: pinned !== undefined, "aria-label": t("sizes.field", { name }),
       oninput: () => {
-        const size = Number(field.value);
-        const fits = /^\s*\d{1,10}\s*$/.test(field.value) && size >= (symbol.low ?? 0)
+        const size = readSize(field.value);
+        const fits = size !== null && size >= (symbol.low ?? 0)
           && size <= (symbol.high ?? 2 ** 31) && size % (symbol.divisor ?? 1) === 0;
         field.setAttribute("aria-invalid", String(!fits));
-        field.title = fits ? "" : t("sizes.wrong", { low: symbol.low ?? 0, high: symbol.high ?? 2 ** 31 });
+        wrong.textContent = fits ? "" : t("sizes.wrong", { low: symbol.low ?? 0, high: symbol.high ?? 2 ** 31 });
         if (fits) set(size);
       },
-      onblur: () => { field.setAttribute("aria-invalid", "false"); field.value = String(value); told(); },
+      onblur: () => { field.setAttribute("aria-invalid", "false"); wrong.textContent = ""; field.value = String(value); told(); },
       onkeydown: (event) => { if (event.key === "Enter") told(); } });
     const pin = h("button", { type: "button", class: "pin", id: `pin-${name}`, "aria-pressed": String(pinned !== undefined),
       title: t("sizes.pin.hint"), "aria-label": t("sizes.pin", { name }),
@@ -96,12 +103,13 @@ export function sizes({ shell, store, act, embedded, sample }) {
         if (pinned !== undefined) act.bind(name, pinned);
         act.again({ pin: printPins(pinned === undefined ? [...others, [name, value]] : others) });
       } }, h("span", { "aria-hidden": "true" }, pinned === undefined ? "" : "✓ ", t("sizes.pin.short")));
+    const wrong = h("span", { class: "size-wrong", role: "status" });
     const told = () => act.sizesTold?.();
     const label = h("span", { class: "size-name" }, code(name));
     return {
       symbol,
       element: h("div", { class: "size", role: "group", "aria-label": t("sizes.of", { name }) }, label,
-        pinned === undefined ? range : null, field, embedded ? null : pin),
+        pinned === undefined ? range : null, field, embedded ? null : pin, wrong),
       show(size, busy) {
         pin.setAttribute("aria-disabled", String(busy));
         if (size === undefined) return;

@@ -120,7 +120,13 @@ export function strip({ shell, store, act }) {
         pass.required ? [h("span", { class: "lock", "aria-hidden": "true", title: t("pass.required") }, " 🔒︎"), unseen(` ${t("pass.required")}`)] : null),
       h("span", { class: "pass-state" }, unseen(", "), t(`state.${now}`),
         refused && now === "changed" ? `, ${t("state.refusals", { n: refused })}` : null),
-      delta(pass) ? h("span", { class: "pass-delta" }, unseen(", "), delta(pass)) : null);
+      delta(pass) ? h("span", { class: "pass-delta" }, unseen(", "), delta(pass)) : null,
+      pass.name === "fuse" && fuseIsOff() ? h("span", { class: "pass-off" }, unseen(", "), t("passes.fuse.off")) : null);
+  }
+
+  function fuseIsOff() {
+    const asked = readOr(shown.options.pipeline || "default");
+    return asked !== null && pipelines.isOff(asked, "fuse");
   }
 
   // ---- what can be done with the pass that is open ---------------------------------------------

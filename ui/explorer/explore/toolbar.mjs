@@ -84,7 +84,7 @@ export function toolbar(context) {
     const pass = compile.passes[at];
     replace(hint,
       h("p", null,
-        pass.name === "fuse" && pass.changed
+        pass.name === "fuse" && pass.changed && compile.trace.launches?.fused < compile.trace.launches?.op_by_op
           ? [t("hint.fuse", { before: pass.before, after: pass.after }), " "] : null,
         t("hint.keys")),
       h("button", { type: "button", id: "hint-close", onclick: () => {
