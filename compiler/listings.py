@@ -12,6 +12,7 @@ Teaches: figures that follow from index maps need no run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -31,10 +32,10 @@ BINS = 24
 
 
 def kernel_listings(module: Module, blobs: Mapping[str, bytes]) -> Iterator[dict[str, Json]]:
-    """`{name, symbol, origins, tree[], source[], llvm, assembly, ptx}` of each kernel.
+    """`{name, symbol, origins, tree[], source[], llvm, assembly, ptx[]}` of each kernel.
 
-    `tree[]` and `source[]` are lines `{text, origins}`. `blobs` holds what `build` made, by
-    digest; a kernel that is not emitted yet has a tree only.
+    `tree[]`, `source[]` and `ptx[]` are lines `{text, origins}`. `blobs` holds what `build` made,
+    by digest; a kernel that is not emitted yet has a tree only.
     """
     sources = {s.kernel: s for s in module.sources}
     for kernel in module.kernels:
@@ -50,14 +51,35 @@ def kernel_listings(module: Module, blobs: Mapping[str, bytes]) -> Iterator[dict
             "source": [] if source is None else _source(source),
             "llvm": _artifact(source, "llvm", blobs),
             "assembly": _artifact(source, "assembly", blobs),
-            "ptx": _artifact(source, "ptx", blobs),
+            "ptx": _ptx(source, _artifact(source, "ptx", blobs)),
         }
 
 
+def _origins(source: Source) -> dict[int, Json]:
+    """Of the lines of a source, from 1."""
+    return {mark.line: origins_json(mark.origins) for mark in source.lines}
+
+
 def _source(source: Source) -> list[Json]:
-    origins = {mark.line: origins_json(mark.origins) for mark in source.lines}
+    origins = _origins(source)
     lines = source.text.rstrip("\n").split("\n")
     return [{"text": text, "origins": origins.get(k, [])} for k, text in enumerate(lines, 1)]
+
+
+def _ptx(source: Source | None, text: str) -> list[Json]:
+    """Instructions have the origins of the line of the source that the last `.loc` before them
+    names, or that what it names was inlined at; without `.loc` no line has any."""
+    if source is None or not text:
+        return []
+    of, line, found = _origins(source), 0, list[Json]()
+    for row in text.rstrip("\n").split("\n"):
+        told = re.match(r"\s*\.loc\s+(\d+) (\d+)", row)
+        if told:
+            inlined = re.findall(r"inlined_at 1 (\d+)", row)
+            line = int(inlined[-1] if inlined else told[2] if told[1] == "1" else 0)
+        instruction = re.match(r"\s+(@!?%)?\w", row)
+        found.append({"text": row, "origins": of.get(line, []) if instruction else []})
+    return found
 
 
 def _artifact(source: Source | None, kind: str, blobs: Mapping[str, bytes]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from compiler.history import origins_json
 from compiler.ir.dims import dims
 from compiler.ir.graph import Param
 from compiler.ir.module import EMPTY
@@ -55,8 +56,29 @@ def test_what_build_made_is_found_by_its_digest() -> None:
         replace(module, sources=(replace(source, artifacts=made),)),
         {"l": b"define", "o": b"\xff", "p": b".version"},
     )
-    assert kernel["llvm"] == "define" and kernel["ptx"] == ".version"
-    assert kernel["assembly"] == ""
+    assert kernel["llvm"] == "define" and kernel["assembly"] == ""
+    assert kernel["ptx"] == [{"text": ".version", "origins": []}]
+
+
+def test_an_instruction_came_from_the_line_that_the_last_loc_names() -> None:
+    module = compiled("softmax_spelled_out")[0].final
+    (source,) = module.sources
+    marks = sorted((m for m in source.lines if m.origins), key=lambda m: len(m.origins))
+    first, last = marks[0], marks[-1]
+    assert first.origins != last.origins
+    text = "\n".join((
+        ".version 8.5", "\t.file\t1 \"k.py\"", "\tmov.u32 \t%r1, 0;",
+        f"\t.loc\t1 {first.line} 1", "\tld.f32 \t%f1, [%rd1];", "$L__BB0_2:", "\t@!%p1 bra \t$L;",
+        f"\t.loc\t2 4 1, function_name $L__info_string0, inlined_at 1 {last.line} 1",
+        "\tst.f32 \t[%rd1], %f1;", "\t.loc\t1 0 1", "\tret;", "}", "",
+    ))  # fmt: skip
+    changed = replace(module, sources=(replace(source, artifacts=(("ptx", "p"),)),))
+    (kernel,) = kernel_listings(changed, {"p": text.encode()})
+    found = {line["text"].split()[0]: line["origins"] for line in kernel["ptx"]}
+    assert "\n".join(line["text"] for line in kernel["ptx"]) == text.rstrip("\n")
+    lit = {word: origins for word, origins in found.items() if origins}
+    of = {line: origins_json(mark.origins) for line, mark in ((1, first), (2, last))}
+    assert lit == {"ld.f32": of[1], "@!%p1": of[1], "st.f32": of[2]}
 
 
 # ---- the plan ------------------------------------------------------------------------------------

@@ -194,7 +194,11 @@ def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -
     if rows["cuda:ptx"]["available"]:
         assert read(tmp_path, result["trace"])["target"] == "cuda:ptx"
         (named,) = result["kernels"]
-        assert ".entry" in read(tmp_path, named["blob"])["ptx"]
+        ptx = read(tmp_path, named["blob"])["ptx"]
+        assert any(".entry" in line["text"] for line in ptx)
+        told = [line["text"].split()[0] for line in ptx if line["origins"]]
+        assert "ex2.approx.ftz.f32" in told or "fma.rn.f32" in told, "instructions know their ops"
+        assert not any(str(ROOT) in line["text"] for line in ptx)
     else:
         assert result["event"] == "error" and result["error"]["remedy"]
 

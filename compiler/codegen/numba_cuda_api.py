@@ -39,6 +39,7 @@ import inspect
 import operator
 import re
 import threading
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -70,11 +71,13 @@ class CompiledPtx:
 
 
 def compile_ptx(
-    name: str, source: str, *, strict: bool, math: str, capability: Capability
+    name: str, source: str, *, strict: bool, math: str, capability: Capability, lines: bool = False
 ) -> CompiledPtx:
     """Compile the function `name` that `source` defines; about half a second.
 
-    `math` and `name` as in `numba_api.compile_kernel`. Raises KernelSourceError, CudaMissing.
+    `math` and `name` as in `numba_api.compile_kernel`. `lines`: the PTX says with `.loc` which line
+    of the source an instruction came from. That is for reading: it may cost a few registers.
+    Raises KernelSourceError, CudaMissing.
     """
     compiler = _numba_cuda()
     scope: dict[str, Any] = {**_vocabulary(strict, math), "__name__": "kernel"}
@@ -88,9 +91,11 @@ def compile_ptx(
     errors, drivers = _cuda("core.errors"), _cuda("cudadrv.error")
     options = {"opt": 3, "fma": 0 if strict else 1}
     try:
-        with _LOCK:
+        with _LOCK, warnings.catch_warnings():
+            # the source of a kernel is no file, which its line numbers do not need
+            warnings.simplefilter("ignore", errors.NumbaDebugInfoWarning)
             made = compiler.compile_cuda(
-                function, types.void, (_TABLE,), debug=False, lineinfo=False, fastmath=False,
+                function, types.void, (_TABLE,), debug=False, lineinfo=lines, fastmath=False,
                 nvvm_options=options, cc=capability, abi="numba", abi_info={},
             )  # fmt: skip
             library = made.library
@@ -108,7 +113,8 @@ def compile_ptx(
     found = re.search(r"\.entry\s+(\S+?)\(", ptx)
     if found is None:
         raise KernelSourceError(name, "its PTX has no entry")
-    return CompiledPtx(name, ptx.replace(found[1], name), llvm)
+    ptx = re.sub(r'(\.file\s+1 )".*"', rf'\1"{name}.py"', ptx.replace(found[1], name))
+    return CompiledPtx(name, ptx, llvm)
 
 
 def link_cubin(name: str, ptx: str, capability: Capability) -> bytes:

@@ -101,7 +101,7 @@ def _compile_gpu(source: Source, context: Context) -> Built:
     try:
         made = compile_ptx(
             source.symbol, source.text, strict=context.strict, math=source.math,
-            capability=context.capability,
+            capability=context.capability, lines=context.target == "cuda:ptx",
         )  # fmt: skip
         cubin = link_cubin(source.symbol, made.ptx, context.capability)
     except CudaMissing as error:

@@ -177,6 +177,16 @@ def test_strict_numerics_contract_nothing(pairs: str) -> None:
     assert helper_digest(True, "poly") != helper_digest(False, "poly")
 
 
+def test_lines_of_the_source_are_named_where_they_are_asked_for(pairs: str) -> None:
+    plain = compile_ptx("k", pairs, strict=False, math="poly", capability=(9, 0))
+    told = compile_ptx("k", pairs, strict=False, math="poly", capability=(9, 0), lines=True)
+    assert ".loc" not in plain.ptx and '.file\t1 "k.py"' in told.ptx
+    named = {int(n) for n in re.findall(r"\.loc\s+1 (\d+)", told.ptx)} - {0}
+    stores = {n for n, line in enumerate(pairs.split("\n"), 1) if "store" in line}
+    assert stores & named and max(named) <= pairs.count("\n") + 1
+    assert link_cubin("k", told.ptx, (9, 0))[:4] == b"\x7fELF"
+
+
 def test_libm_is_the_library_of_the_device(pairs: str) -> None:
     ptx = compile_ptx("k", pairs, strict=False, math="libm", capability=(9, 0)).ptx
     assert "ex2.approx" in ptx

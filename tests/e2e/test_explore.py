@@ -513,11 +513,41 @@ def test_options_are_set_in_a_panel(explorer: Explorer, server: str) -> None:
     expect(explorer.named("dce")).to_have_count(0)
 
 
-def test_ptx_is_there_to_read_without_a_gpu(english: Explorer, server: str) -> None:
-    english.open(server, "model=softmax_spelled_out&target=cuda:ptx")
-    english.compiled()
-    expect(english.named("map-gpu")).to_have_count(1)
-    expect(english.named("stream-stores")).to_have_count(0)
+def test_ptx_is_there_to_read_without_a_gpu(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    page, say = explorer.page, explorer.say
+    panel = options(explorer)
+    choice = panel.get_by_label(say("options.target"))
+    choice.select_option(label=say("options.target.cuda-ptx"))
+    expect(panel).to_contain_text(say("options.target.ptx"))
+    explorer.button("options.compile").click()
+    explorer.wait_for("target", "cuda:ptx")
+    expect(explorer.named("map-gpu")).to_have_count(1, timeout=COMPILE_MS)
+    expect(explorer.named("stream-stores")).to_have_count(0)
+
+    page.get_by_role("tab", name=re.compile(re.escape(say("tab.kernels")))).click()
+    page.get_by_role("tab", name=say("listing.ptx"), exact=True).click()
+    ptx = page.get_by_role("listbox", name=f"k0, {say('listing.ptx')}")
+    expect(ptx).to_contain_text("NVVM")
+    with page.expect_download() as download:
+        page.get_by_role("button", name=re.compile(r"k0\.ptx")).click()
+    text = download.value.path().read_text(encoding="utf-8")
+    assert ".visible .entry k_" in text and "\t.loc\t1 " in text
+
+    # An instruction selects the ops that it came from, and they are what is lit from then on.
+    expect(page.get_by_text(say("kernels.ptx.hint"))).to_be_visible()
+    at = next(k for k, line in enumerate(text.split("\n")) if "ld.global.v4.f32" in line)
+    ptx.evaluate("(list, at) => { list.scrollTop = 20 * at; }", at - 1)
+    instruction = ptx.get_by_role("option").filter(has_text="ld.global.v4.f32").first
+    instruction.click()
+    expect(instruction).to_have_attribute("aria-selected", "true")
+    inspector = page.get_by_role("complementary", name=say("inspector.title"))
+    expect(inspector).to_contain_text("ReduceMax")
+    explorer.named("fuse").click()
+    page.get_by_role("tab", name=say("tab.text"), exact=True).click()
+    lit = page.get_by_role("tabpanel").get_by_role("option", selected=True)
+    expect(lit.filter(has_text="reduce.max").first).to_be_visible()
 
 
 def test_another_compile_stands_in_the_left_pane(english: Explorer, server: str) -> None:

@@ -8,9 +8,9 @@ import { t } from "../text.mjs";
 
 const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 const HEIGHT = "explorer.dock";
-const LEAST = 90, ABOVE = 330, STEP = 24;
-/** Share of the explorer's height that the dock has until a reader sets it, and its bounds. */
-const SHARE = 0.28, USUAL = [180, 300];
+const LEAST = 90, PANES = 260, STEP = 24;   // the least height of the dock, and of the panes above
+/** Share of the explorer's height that the dock has until a reader sets it, and its bounds; code needs more than sentences. */
+const SHARE = 0.28, CODE = 0.42, USUAL = [180, 420];
 
 export function dock(context) {
   const { store, act, embedded } = context;
@@ -63,8 +63,12 @@ export function dock(context) {
 
   // ---- the height ------------------------------------------------------------------------------
 
-  const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], SHARE * (element.parentElement?.clientHeight || 800)));
-  const most = () => Math.max(LEAST, (element.parentElement?.clientHeight || 800) - ABOVE);
+  const share = () => (["text", "kernels"].includes(store.get().tab) ? CODE : SHARE);
+  const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], share() * (element.parentElement?.clientHeight || 800)));
+  const most = () => {
+    const { clientHeight: all = 800, firstElementChild: toolbar } = element.parentElement ?? {};
+    return Math.max(LEAST, (all || 800) - (toolbar?.offsetHeight ?? 0) - PANES);
+  };
 
   function resize(to, keep = false) {
     const bound = Math.round(Math.max(LEAST, Math.min(most(), to ?? usual())));

@@ -64,7 +64,8 @@ export async function html(compile, report) {
       trace.decisions.map((d) => [d.a, d.b, t(`verdict.${d.verdict}`), d.rule, t(d.message, d.parameters)])),
     h("h2", null, t("tab.kernels")),
     kernels.map((k) => [h("h3", null, k.name), ...["tree", "source"].map((v) => listing(t(`listing.${v}`), text(k[v]))),
-      ...["llvm", "assembly", "ptx"].filter((v) => k[v]).map((v) => listing(t(`listing.${v}`), k[v]))]));
+      ...["llvm", "assembly"].filter((v) => k[v]).map((v) => listing(t(`listing.${v}`), k[v])),
+      k.ptx.length ? listing(t("listing.ptx"), text(k.ptx)) : null]));
   const document_ = document.implementation.createHTMLDocument(trace.model);
   document_.documentElement.lang = language();
   document_.head.append(h("meta", { charset: "utf-8" }), h("style", null, STYLE));

@@ -69,7 +69,7 @@ export function create({ shell, store, act, sample }) {
     frames[1].hidden = forms.length === 1;
     forms.forEach((form, k) => {
       const lines = lined(kernel, form).map((line, j) => ({
-        ...line, number: j + 1,
+        ...line, text: line.text.replaceAll("\t", "  "), number: j + 1,
         picked: state.selection?.kind === "kernel" ? "" : relates(state.selection, line.origins) ? "related" : "",
       }));
       const label = `${kernel.name}, ${t(`listing.${form}`)}`;
@@ -104,7 +104,8 @@ export function create({ shell, store, act, sample }) {
         copyButton(shell, "kernel-copy", text, t("copy.copy"), t("copy.of", { name: `${kernel.name}, ${t(`listing.${form}`)}` })),
         saveButton("kernel-save", file, text, t("copy.save"), t("copy.save.of", { name: file }))),
       figures(plan.steps.filter((step) => step.kind === "kernel" && step.name === kernel.name), sizes),
-      h("div", { class: "row notes" }, atSizes(sizes), now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint")) : null));
+      h("div", { class: "row notes" }, atSizes(sizes), now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint"))
+        : now === "ptx" && kernel.ptx.some((line) => line.origins.length) ? h("p", { class: "hint" }, t("kernels.ptx.hint")) : null));
   }
 
   function turn(name) {
@@ -138,5 +139,5 @@ export function create({ shell, store, act, sample }) {
 /** The lines of a form, with origins where it has any. */
 function lined(kernel, form) {
   const found = kernel[form];
-  return Array.isArray(found) ? found : found.replace(/\n$/, "").split("\n").map((text) => ({ text: text.replaceAll("\t", "  ") }));
+  return Array.isArray(found) ? found : found.replace(/\n$/, "").split("\n").map((text) => ({ text }));
 }
