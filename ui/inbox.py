@@ -68,7 +68,8 @@ def model_file(model: str) -> tuple[str, str] | None:
     match = UPLOADED.fullmatch(model)
     if match is not None:
         path = service().uploads.path(match[1])
-        return None if path is None else (str(path), f"{match[1][:12]}.onnx")
+        name = service().names.get(match[1], f"{match[1][:12]}.onnx")
+        return None if path is None else (str(path), name)
     try:
         found = sample(model)
     except KeyError:

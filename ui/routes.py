@@ -20,7 +20,13 @@ from functools import cache
 from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -40,6 +46,8 @@ PLACE = re.compile(r"[0-9]{1,4}/(§[0-9.]{1,40})?")
 
 POLL_SECONDS = 0.05
 PING_SECONDS = 5.0
+ENDING = ".onnx"
+LONGEST_NAME = 200
 
 
 class Immutable(StaticFiles):
@@ -194,6 +202,14 @@ def refused(status: int, message: str, **parameters: str | int | float) -> JSONR
     return JSONResponse(failure(message, **parameters), status)
 
 
+def shortened(name: str) -> str:
+    """A file's name of at most `LONGEST_NAME` characters, with its ending."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    end = name[-len(ENDING) :]
+    return f"{name[: LONGEST_NAME - len(end) - 1]}…{end}"
+
+
 def from_elsewhere(request: Request) -> bool:
     """Whether a browser sent this on behalf of another site."""
     origin = request.headers.get("origin")
@@ -204,8 +220,9 @@ async def upload(request: Request) -> Response:
     """Keep one file by its digest. What is in it, the worker finds out."""
     if from_elsewhere(request):
         return refused(403, "upload.elsewhere")
-    name = Path(request.query_params.get("name", "")).name[:200]
-    if not name.lower().endswith(".onnx"):
+    given = Path(request.query_params.get("name", "")).name
+    name = shortened(given)
+    if not given.lower().endswith(ENDING):
         return refused(415, "upload.kind", name=name)
     data = bytearray()
     try:
@@ -218,6 +235,7 @@ async def upload(request: Request) -> Response:
     if not data:
         return refused(400, "upload.empty", name=name)
     digest = await asyncio.to_thread(service().uploads.put, bytes(data))
+    service().name_upload(digest, name)
     return JSONResponse({"digest": digest, "name": name, "bytes": len(data)})
 
 
@@ -268,6 +286,11 @@ async def cancel(request: Request) -> Response:
     return Response(status_code=202 if stopped else 204)  # nothing to stop is no mistake
 
 
+async def another_version(request: Request) -> Response:
+    """A page that was opened before the server changed asks for what is gone."""
+    return PlainTextResponse("another version", 404, headers={"Cache-Control": "no-store"})
+
+
 def routes() -> list[BaseRoute]:
     at = f"/ui/{version()}"
     return [
@@ -276,6 +299,7 @@ def routes() -> list[BaseRoute]:
         Route(f"{at}/lessons/{{name}}.json", lesson),
         Mount(f"{at}/explorer", Immutable(directory=HERE / "explorer")),
         Route(f"{at}/translations/{{language}}.json", translations),
+        Route("/ui/{rest:path}", another_version),
         Route("/blob/{digest}", blob),
         Route("/layout/{digest}/{at}", layout),
         Route("/upload", upload, methods=["POST"]),

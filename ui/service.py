@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from ui.supervisor import Supervisor
 ROOT = Path(__file__).resolve().parent.parent
 UPLOAD_LIMIT = 64 * 2**20
 """Bytes of one uploaded model."""
+
+NAMES_KEPT = 10_000
 
 WORKER = (sys.executable, "-m", "ui.worker")
 
@@ -29,6 +31,15 @@ class Service:
     layouts: Store
     supervisor: Supervisor
     folder: tempfile.TemporaryDirectory[str]
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    """What the files were called that were uploaded, by digest, the last ones."""
+
+    def name_upload(self, digest: str, name: str) -> None:
+        """Remember the name of an upload."""
+        self.names.pop(digest, None)
+        self.names[digest] = name
+        while len(self.names) > NAMES_KEPT:
+            del self.names[next(iter(self.names))]
 
     def close(self) -> None:
         self.supervisor.close()

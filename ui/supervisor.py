@@ -162,6 +162,7 @@ class Supervisor:
         self._once: dict[str, Job] = {}
         self._waiting: deque[Job] = deque()
         self._background: deque[Job] = deque()
+        self._running: Job | None = None
         self._changed = threading.Condition()
         self._closed = False
         self._worker: Worker | None = None
@@ -185,12 +186,12 @@ class Supervisor:
             finished = [t for t, j in self._jobs.items() if j.done and not self._kept(j)]
             for token in finished[: max(0, len(finished) - self.limits.kept)]:
                 del self._jobs[token]
-            ahead = len(self._waiting) + (len(self._background) if background else 0)
-            if ahead >= self.limits.waiting:
-                job.events.append(failure("job.busy", waiting=ahead))
+            before = len(self._waiting) + (len(self._background) if background else 0)
+            if before >= self.limits.waiting:
+                job.events.append(failure("job.busy", waiting=before))
             else:
-                job.events.append({"event": "queued", "position": ahead})
                 (self._background if background else self._waiting).append(job)
+                self._tell_places(job)
                 self._changed.notify_all()
         return job
 
@@ -204,6 +205,16 @@ class Supervisor:
             if job is None or failed or job.cancelled:
                 job = self._once[text] = self.submit(request)
         return job
+
+    def _tell_places(self, *asking: Job) -> None:
+        """Tell jobs that wait how many go before them (all of them where none is named): the one
+        that runs too, unless it gives way."""
+        running = self._running
+        for place, job in enumerate((*self._waiting, *self._background)):
+            if asking and job not in asking:
+                continue
+            stays = running is not None and (job.background or not running.background)
+            job.events.append({"event": "queued", "position": place + stays})
 
     def _kept(self, job: Job) -> bool:
         return any(job is kept for kept in self._once.values())
@@ -222,6 +233,7 @@ class Supervisor:
                 if job in waiting:
                     waiting.remove(job)
                     job.events.append({"event": "cancelled"})
+                    self._tell_places()
             self._changed.notify_all()
         return True
 
@@ -242,10 +254,12 @@ class Supervisor:
                 if self._closed:
                     break
                 job = (self._waiting or self._background).popleft()
-                for position, other in enumerate((*self._waiting, *self._background)):
-                    other.events.append({"event": "queued", "position": position})
+                self._running = job
+                self._tell_places()
             if job.cancelled or job.abandoned(self.limits.abandoned):
-                job.events.append({"event": "cancelled"})
+                with self._changed:
+                    self._running = None
+                    job.events.append({"event": "cancelled"})
                 continue
             worker = self._living()
             end = self._follow(job, worker)
@@ -253,12 +267,13 @@ class Supervisor:
                 worker.kill()
             if worker.process.poll() is not None:
                 self._worker = None
-            if end is None:
-                with self._changed:
+            with self._changed:
+                self._running = None
+                if end is None:
                     self._background.appendleft(job)
-                    job.events.append({"event": "queued", "position": len(self._waiting)})
-            else:
-                job.events.append(end)
+                    self._tell_places(job)
+                else:
+                    job.events.append(end)
             self.warm()
         for job in (*self._waiting, *self._background):
             job.events.append({"event": "cancelled"})

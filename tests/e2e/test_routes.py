@@ -41,8 +41,11 @@ def test_what_a_version_names_never_changes(server: str, path: str) -> None:
 def test_other_versions_and_files_outside_are_not_there(server: str) -> None:
     assert call(server, "GET", f"/ui/{version()}/translations/de.json")[0] == 404
     assert call(server, "GET", f"/ui/{version()}/explorer/..%2f..%2fapp.py")[0] >= 400
-    for path in ("/ui/0000/explorer/app.mjs", "/ui/page.py"):
-        assert b"import" not in call(server, "GET", path)[2]
+    for path in ("/ui/0000/explorer/app.mjs", "/ui/0000/translations/vi.json", "/ui/page.py"):
+        status, headers, body = call(server, "GET", path)
+        assert (status, body) == (404, b"another version"), path
+        assert headers["cache-control"] == "no-store"
+        assert headers["content-type"].startswith("text/plain")
 
 
 def test_an_upload_answers_its_digest(server: str) -> None:
@@ -52,6 +55,29 @@ def test_an_upload_answers_its_digest(server: str) -> None:
     digest = hashlib.sha256(data).hexdigest()
     assert json.loads(body) == {"digest": digest, "name": "mô.onnx", "bytes": len(data)}
     assert call(server, "GET", f"/blob/{digest}")[0] == 404, "an upload is no blob"
+
+
+def test_a_long_name_is_cut_and_keeps_its_ending(server: str) -> None:
+    status, _, body = call(server, "POST", f"/upload?name={'L' * 240}.ONNX", b"long")
+    name = json.loads(body)["name"]
+    assert status == 200 and len(name) == 200 and name.endswith("L….ONNX")
+    status, _, body = call(server, "POST", f"/upload?name={'L' * 240}.txt", b"long")
+    assert (status, message(body)) == (415, "upload.kind")
+
+
+@pytest.mark.parametrize("path", ["/upload?name=x.onnx", "/", "/job/x", "/blob/x", "/ui/x"])
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::2]", "a b", ""])
+def test_a_name_that_is_not_ours_is_not_answered(server: str, path: str, host: str) -> None:
+    port = urlsplit(server).port
+    method, at = ("POST" if "upload" in path else "GET"), f"{host}:{port}"
+    status, _, body = call(server, method, path, b"x", Host=at, Origin=f"http://{at}")
+    assert status == 403 and b"server.allowedHosts" in body
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST."])
+def test_this_machine_has_several_names(server: str, host: str) -> None:
+    at = f"{host}:{urlsplit(server).port}"
+    assert call(server, "GET", "/_stcore/health", Host=at)[0] == 200
 
 
 @pytest.mark.parametrize(

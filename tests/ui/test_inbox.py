@@ -56,6 +56,10 @@ def test_a_sample_and_an_upload_are_files_and_anything_else_is_not() -> None:
     assert model_file("mlp") == (str(sample("mlp").path), "mlp.onnx")
     uploaded = model_file(f"sha256:{digest}")
     assert uploaded is not None and uploaded[0].endswith(digest)
+    assert uploaded[1] == f"{digest[:12]}.onnx"
+    service().name_upload(digest, "mô.onnx")
+    request = read({"kind": "measure", "model": f"sha256:{digest}"})
+    assert isinstance(request, dict) and request["name"] == "mô.onnx"
     for wrong in ("../mlp", "/etc/passwd", f"sha256:{'0' * 64}", "sha256:../../x", ""):
         assert model_file(wrong) is None
 

@@ -33,7 +33,8 @@ def test_every_setting_is_known(name: str) -> None:
 
 def test_nothing_is_told_and_nothing_is_reached_from_outside() -> None:
     wanted = {
-        "server.address": "localhost", "browser.gatherUsageStats": False,
+        "server.address": "localhost",
+        "server.allowedHosts": ["localhost", "127.0.0.1", "::1"], "browser.gatherUsageStats": False,
         "server.showEmailPrompt": False, "server.fileWatcherType": "none",
         "runner.postScriptGC": False, "client.toolbarMode": "viewer",
         "client.showErrorDetails": "none", "client.showErrorLinks": False,
