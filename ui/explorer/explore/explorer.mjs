@@ -51,7 +51,7 @@ const initial = {
 /** `{element, store, act, open(config), refresh(), destroy()}`. */
 export function createExplorer(shell, { embedded = false } = {}) {
   const store = createStore(initial);
-  let running = null;
+  let running = null, turns = 0;
 
   const sample = () => shell.samples.find((s) => s.name === store.get().asked?.model);
 
@@ -267,7 +267,9 @@ export function createExplorer(shell, { embedded = false } = {}) {
       }
       const both = config.before ?? "";
       const ready = same ? Promise.resolve() : compile(asked);
+      const turn = turns += 1;
       return ready.then(() => {
+        if (turn !== turns) return undefined; // another view came meanwhile, and this compile was cancelled
         if (both && store.get().leftAsked !== both && store.get().compile?.whole) return compile(asked, both);
         if (!both && store.get().leftAsked && (embedded || config.before !== undefined)) act.left("");
         return undefined;

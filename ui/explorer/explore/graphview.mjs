@@ -236,6 +236,7 @@ export function graphView({ act, embedded }, again) {
     const all = readable(laidOut(), whole(), size, places[1]?.overview ? COARSE : READABLE);
     if (all) { camera.set(all); return; }
     const [scene, { shift }] = [scenes[1], panes[1]];
+    if (scene.nodes.length === 0) { fitted = false; return; } // the layout of the right pane is on its way
     const asks = scene.nodes.find((n) => n.picked === "picked") ?? (state.event === null ? undefined : scene.nodes.find((n) => n.mark !== "same"));
     const ends = scene.nodes.filter((n) => n.of?.kind === "input");
     const top = (ends.length ? ends : scene.nodes).reduce((a, b) => (b.y < a.y ? b : a));

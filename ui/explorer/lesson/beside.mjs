@@ -8,10 +8,14 @@ const SCROLL_MS = 150;
  * makes the explorer in `host`, `config(name)` is what a view asks for, "" what stands there without.
  */
 export function besideText({ column, host, blocks, embed, config }) {
-  let explorer = null, shown = "", timer = 0;
+  let explorer = null, shown = "", timer = 0, held = null;
 
-  /** Show a view; `asked` by a person: again, even if it is the one that stands there. */
+  /**
+   * Show a view; `asked` by a person: again, even if it is the one that stands there, and until they
+   * scroll on.
+   */
   function show(name, asked = false) {
+    held = asked ? column.scrollTop : null;
     if (shown === name && !asked) return;
     shown = name;
     explorer?.update(config(name));
@@ -20,7 +24,7 @@ export function besideText({ column, host, blocks, embed, config }) {
 
   /** The last view that the reader has come to: above the lower third of the column. */
   function look() {
-    if (!column.isConnected && explorer !== null) return;
+    if (column.scrollTop === held || (!column.isConnected && explorer !== null)) return;
     const line = column.getBoundingClientRect().top + column.clientHeight * 0.66;
     show(blocks.findLast((each) => each.view && each.element.getBoundingClientRect().top < line)?.view ?? "");
   }
