@@ -336,7 +336,8 @@ def test_the_explorer_stands_as_the_view_says(learner: Learner, server: str) -> 
     bars = view("luu_luong")
     bars.click()
     expect(bars).to_have_attribute("aria-pressed", "true")
-    expect(explorer.get_by_role("heading", name=say("pane.op_by_op"))).to_be_visible(timeout=JOB_MS)
+    plain = explorer.get_by_role("heading", level=2, name=say("pane.op_by_op"))
+    expect(plain).to_be_visible(timeout=JOB_MS)
     expect(opened).to_contain_text("fuse")
     expect(explorer.locator("#overlay-legend")).to_be_visible()
 
@@ -356,7 +357,8 @@ def test_the_explorer_stands_as_the_view_says(learner: Learner, server: str) -> 
     before = view("truoc_sau")
     before.click()
     expect(opened).to_contain_text("fuse")
-    expect(explorer.get_by_role("heading", name=say("pane.before"), exact=True)).to_be_visible()
+    title = explorer.get_by_role("heading", level=2, name=say("pane.before"), exact=True)
+    expect(title).to_be_visible()
     expect(explorer.locator("#overlay-legend")).to_have_count(0)
 
 
