@@ -478,7 +478,7 @@ class _Reader:
                 keys[key] = f.text(key)
         if f.has("event"):
             keys["event"] = int(f.number("event"))
-        for key, known in (("before", VARIANTS), ("after", VARIANTS), ("dock", DOCKS),
+        for key, known in (("before", VARIANTS[:1]), ("after", VARIANTS[1:]), ("dock", DOCKS),
                            ("overlay", OVERLAYS)):  # fmt: skip
             if f.has(key):
                 keys[key] = f.one_of(key, known)
