@@ -1,9 +1,15 @@
 """The page Measure, as a reader uses it: measure, read the table behind a chart, export."""
 
 import json
+import re
+import shutil
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
+
+from sample_models import sample
 
 
 def open_measure(page: Page, server: str, query: str = "") -> None:
@@ -47,12 +53,126 @@ def test_a_measurement_shows_figures_with_conditions_and_can_be_exported(
     expect(page.get_by_role("complementary", name="Condition card")).to_contain_text("r 64 · c 96")
 
 
-def test_the_effect_of_each_pass_is_measured_in_one_run(page: Page, server: str) -> None:
+def heard(page: Page) -> list[str]:
+    """Collects what the live region says from now on."""
+    said: list[str] = []
+    page.expose_function("heardText", lambda text: said.append(text))  # a method is not taken
+    page.evaluate("""() => {
+        const inside = (root) => [...root.querySelectorAll("*")].map((e) => e.shadowRoot);
+        const find = (root) => root.querySelector("#live")
+          ?? inside(root).filter(Boolean).map(find).find(Boolean);
+        const live = find(document);
+        new MutationObserver(() => heardText(live.textContent)).observe(live, { childList: true });
+    }""")
+    return said
+
+
+def focused(page: Page) -> str:
+    """The id of what has the focus, "" where nothing has it."""
+    return page.evaluate("""() => {
+        let at = document.activeElement;
+        while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+        return at?.id ?? "";
+    }""")
+
+
+def test_the_effect_of_each_pass_is_brought_into_sight_and_exported(
+    page: Page, server: str, tmp_path: Path
+) -> None:
     open_measure(page, server, "&bind=r%3D64%2Cc%3D64")
-    page.locator("#ask-effects").click()
+    said = heard(page)
+    page.locator("#ask-effects").press("Enter")
+    assert focused(page) == "ask-effects"
     section = page.get_by_role("region", name="Hiệu quả của từng pass")
     expect(section).to_be_visible(timeout=90_000)
     expect(section.get_by_role("rowheader", name="fuse")).to_be_visible()
+    expect(section).to_contain_text("Pass bắt buộc không bỏ được")
+    heading = section.get_by_role("heading", name="Hiệu quả của từng pass")
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    assert said[0] == "Bắt đầu đo hiệu quả từng pass." and said[-1].startswith("Đo xong.")
+    found: dict[str, str] = {}
+    for kind in ("Markdown", "CSV", "JSON"):
+        with page.expect_download() as info:
+            section.get_by_role("button", name=kind, exact=True).click()
+        info.value.save_as(tmp_path / kind)
+        found[info.value.suggested_filename] = (tmp_path / kind).read_text(encoding="utf-8")
+    text, table, record = (found[f"five_op_chain.effects.{end}"] for end in ("md", "csv", "json"))
+    assert "## Thẻ điều kiện chạy" in text and "| fuse |" in text and "r 64 · c 64" in text
+    assert "rows.1.pass,fuse" in table and "conditions.sizes.r,64" in table
+    assert [row["pass"] for row in json.loads(record)["rows"]][:2] == ["", "fuse"]
+
+
+def test_a_measurement_is_heard_and_leaves_the_focus_where_it_is(page: Page, server: str) -> None:
+    open_measure(page, server, "&bind=r%3D64%2Cc%3D64")
+    said = heard(page)
+    page.locator("#ask-measure").press("Enter")
+    assert focused(page) == "ask-measure"
+    expect(page.locator("#ask-measure")).to_have_attribute("aria-disabled", "true")
+    latency = page.get_by_role("region", name="Độ trễ")
+    expect(latency).to_be_visible(timeout=90_000)
+    assert focused(page) == "ask-measure"
+    assert said[0] == "Bắt đầu đo." and said[-1].startswith("Đo xong. ")
+    assert 4 < len(said) == len(set(said)) < 20, said
+    expect(latency.get_by_role("list")).to_contain_text("trung vị (p50)")
+    steps = page.get_by_role("region", name="Từng bước")
+    chart = steps.get_by_role("img").first
+    both = re.compile(r"k0 \(từng toán tử\).*k0 \(bản gộp\)")
+    expect(chart).to_have_attribute("aria-label", both)
+    for region in (steps, page.get_by_role("region", name="Roofline")):
+        expect(region.get_by_role("list")).to_contain_text("từng toán tử")
+    report = Axe().run(page)
+    serious = [v for v in report.response["violations"] if v["impact"] in ("serious", "critical")]
+    assert not serious, report.generate_report()
+
+
+def test_a_cancelled_measurement_is_no_error(page: Page, server: str) -> None:
+    open_measure(page, server)
+    page.locator("#ask-measure").click()
+    page.get_by_role("button", name="Hủy").press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Bạn đã hủy việc này.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert focused(page) == "ask-measure", "the button to cancel is gone"
+
+
+def test_a_file_is_called_by_its_name_and_its_sizes_are_asked_for(
+    page: Page, server: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mạng của tôi.onnx"
+    shutil.copy(sample("mlp").path, path)
+    page.goto(server)
+    page.get_by_label("Tải mô hình của bạn lên").set_input_files(path)
+    expect(page.get_by_role("slider").first).to_be_visible(timeout=90_000)
+    page.get_by_role("button", name="Đo", exact=True).click()
+    model = page.get_by_role("combobox", name="Mô hình")
+    expect(model.locator("option:checked")).to_have_text("mạng của tôi")
+    size = page.get_by_label("Cỡ batch")
+    expect(size).to_have_value("4")
+    size.fill("16")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('bind') === 'batch=16'")
+    page.locator("#ask-measure").click()
+    card = page.get_by_role("complementary", name="Thẻ điều kiện chạy")
+    expect(card).to_contain_text("batch 16", timeout=90_000)
+    with page.expect_download() as info:
+        page.get_by_role("button", name="JSON", exact=True).click()
+    assert info.value.suggested_filename == "mạng-của-tôi.json"
+    page.reload()
+    expect(page.get_by_label("Cỡ batch")).to_have_value("16")
+    expect(page.get_by_role("combobox", name="Mô hình").locator("option:checked")).to_have_text(
+        "mạng của tôi"
+    )
+
+
+def test_the_address_says_what_is_measured(page: Page, server: str) -> None:
+    open_measure(page, server, "&bind=r%3D64&at=3&sel=x")
+    expect(page.get_by_label("Cỡ r")).to_have_value("64")
+    page.get_by_label("Cỡ c").fill("96")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('bind') === 'r=64,c=96'")
+    page.get_by_role("combobox", name="Mô hình").select_option("mlp")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('model') === 'mlp'")
+    address = parse_qs(urlsplit(page.url).query)
+    assert address == {"page": ["measure"], "model": ["mlp"]}
+    expect(page.get_by_label("Cỡ batch")).to_be_visible()
 
 
 def test_a_size_out_of_bounds_is_refused_in_words(page: Page, server: str) -> None:

@@ -61,9 +61,13 @@ export const date = (text) => {
 /** Milliseconds, in the unit that reads best. */
 export function duration(milliseconds) {
   if (milliseconds === null || milliseconds === undefined) return t("figure.none");
-  if (milliseconds >= 1000) return t("figure.seconds", { n: short(milliseconds / 1000) });
-  if (milliseconds >= 1) return t("figure.milliseconds", { n: short(milliseconds) });
-  return t("figure.microseconds", { n: short(milliseconds * 1000) });
+  return durations(milliseconds)(milliseconds);
+}
+
+/** Says milliseconds in one unit, the one that reads best for `most`: the ticks of an axis. */
+export function durations(most) {
+  const [unit, factor] = most >= 1000 ? ["figure.seconds", 1e-3] : most >= 1 ? ["figure.milliseconds", 1] : ["figure.microseconds", 1e3];
+  return (milliseconds) => t(unit, { n: short(milliseconds * factor) });
 }
 
 /** Bytes in powers of 1024. */

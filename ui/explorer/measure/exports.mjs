@@ -9,12 +9,15 @@ import { oneLine, rows as conditionRows } from "./conditions.mjs";
 const cell = (text) => String(text).replaceAll("|", "\\|").replaceAll("\n", " ");
 const plain = (value) => (typeof value === "string" ? value : value.textContent);
 
-/** Tables with the conditions below each title, so that none travels without them. */
-export function markdown(r) {
-  const parts = [`# ${cell(r.model)}`, headline(r), `## ${t("conditions.title")}`,
+/**
+ * A document of tables with the conditions before them, so that none travels without them: a report,
+ * or with its own first words and tables whatever has `model`, `conditions` and `pipeline`.
+ */
+export function markdown(r, lead = headline(r), shown = tables(r)) {
+  const parts = [`# ${cell(r.model)}`, lead, `## ${t("conditions.title")}`,
     conditionRows(r.conditions).map(([name, value]) => `- ${name}: ${cell(plain(value))}`).join("\n"),
     `- ${t("options.pipeline")}: \`${r.pipeline}\``];
-  for (const { title, head, rows } of tables(r)) {
+  for (const { title, head, rows } of shown) {
     parts.push(`## ${title}`, [head, head.map(() => "---"), ...rows].map((row) => `| ${row.map(cell).join(" | ")} |`).join("\n"));
   }
   return `${parts.join("\n\n")}\n`;

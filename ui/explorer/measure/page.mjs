@@ -1,17 +1,18 @@
 // The Measure page: reference, op by op and fused in one run; the effect of each pass; exports.
 
-import { code, h, replace } from "../dom.mjs";
-import { table } from "../figures.mjs";
+import { h, keepFocus, replace } from "../dom.mjs";
 import { download, fileName } from "../files.mjs";
-import { bytes, duration, language, number, scientific, t, times } from "../text.mjs";
+import { language, t } from "../text.mjs";
 import { openCompile } from "../explore/compile.mjs";
 import { phrase, usual } from "../explore/explorer.mjs";
-import { problem, progress } from "../explore/notices.mjs";
+import { notice, problem, progress } from "../explore/notices.mjs";
 import { readSizes } from "../explore/page.mjs";
 import { conditionCard } from "./conditions.mjs";
-import { behind, ratios } from "./charts.mjs";
+import { effectsTable, effectsView, measured } from "./effects.mjs";
 import { csv, html, json, markdown } from "./exports.mjs";
-import { reportView } from "./report.mjs";
+import { headline, reportView } from "./report.mjs";
+import { news } from "./spoken.mjs";
+import { chosenSizes, printSizes, readSubject, symbolsOfSample } from "./subject.mjs";
 
 export function create(shell) {
   const element = h("main", { class: "measure-page" });
@@ -20,7 +21,8 @@ export function create(shell) {
   const left = h("div", { class: "measure-main" });
   const side = h("div", { class: "measure-side" });
   element.append(h("div", { class: "measure-column" }, bar, status, left), side);
-  const state = { asked: null, sizes: {}, job: null, error: null, report: null, effects: null };
+  // `sizes` are texts by symbol as the reader gave them; `subject` is `{name, symbols}`, null until known
+  const state = { asked: null, subject: null, sizes: {}, job: null, error: null, report: null, effects: null };
   let job = null;
 
   const sample = () => shell.samples.find((s) => s.name === state.asked?.model);
@@ -34,47 +36,69 @@ export function create(shell) {
       numerics: params.numerics || "default", pin: params.pin || "", pipeline: params.passes || usual(shell, model),
     };
     const same = state.asked !== null && Object.keys(asked).every((k) => asked[k] === state.asked[k]);
-    if (!same) Object.assign(state, { asked, sizes: {}, report: null, effects: null, error: null });
-    Object.assign(state.sizes, Object.fromEntries(Object.entries(readSizes(params.bind)).map(([k, v]) => [k, String(v)])));
+    if (!same) {
+      job?.cancel();
+      Object.assign(state, { asked, subject: null, report: null, effects: null, error: null });
+    }
+    state.sizes = Object.fromEntries(Object.entries(readSizes(params.bind)).map(([k, v]) => [k, String(v)]));
+    if (state.subject === null) know();
   }
 
-  function sizes() {
-    const found = {};
-    for (const [name, value] of Object.entries(state.sizes)) {
-      if (value.trim() === "") continue;
-      const most = sample()?.maximum[name] ?? 2 ** 31;
-      if (!/^\d{1,10}$/.test(value.trim()) || Number(value) > most) {
-        return { wrong: { message: "request.size.range", parameters: { name, value, low: 0, high: most } } };
-      }
-      found[name] = Number(value);
-    }
-    return { sizes: { ...sample()?.sizes, ...found } };
+  /** A sample says its name and sizes itself; those of a file are asked for. */
+  async function know() {
+    const { asked } = state;
+    if (sample()) { state.subject = { name: "", symbols: symbolsOfSample(sample(), asked.pin) }; return; }
+    const patch = await readSubject(shell, asked).then((subject) => ({ subject }), (error) => ({ error }));
+    if (state.asked !== asked) return;
+    Object.assign(state, patch);
+    draw();
   }
 
   async function ask(kind) {
-    const { sizes: wanted, wrong } = sizes();
+    if (state.job !== null) return;
+    const { sizes: wanted, wrong } = chosenSizes(state.subject?.symbols ?? [], state.sizes);
     state.error = wrong ?? null;
-    if (wrong || state.job !== null) { drawStatus(); return; }
+    if (wrong) { drawStatus(); return; }
+    const { asked } = state;
+    const isNews = news();
     state.job = { kind, text: t("job.asked"), done: 0, of: 0, cancel: () => job.cancel() };
+    shell.announce(t(kind === "measure" ? "measure.started" : "effects.started"));
     draw();
-    job = shell.run({ kind, ...state.asked, sizes: wanted, ...(kind === "effects" ? { background: true } : {}) }, (event) => {
+    const mine = shell.run({ kind, ...asked, sizes: wanted, ...(kind === "effects" ? { background: true } : {}) }, (event) => {
+      if (job !== mine) return;
       const [text, done = 0, of = 0] = phrase(event);
       state.job = { ...state.job, text, done, of };
+      if (isNews(event)) shell.announce(text);
       drawStatus();
     });
-    try {
-      const event = await job.done;
-      if (kind === "measure") {
-        state.report = event.report;
-        shell.report = { asked: state.asked, report: event.report };
-      } else state.effects = event.effects;
-      shell.announce(t("measure.done"));
-    } catch (error) {
-      state.error = error.message ? error : { message: "job.gone", parameters: {} };
-    }
+    job = mine;
+    const result = await mine.done.catch((error) => ({ error: error.message ? error : { message: "job.gone", parameters: {} } }));
+    if (job !== mine) return;
+    job = null;
     state.job = null;
+    if (state.asked !== asked) { draw(); return; }
+    if (result.error) state.error = result.error;
+    else if (kind === "measure") {
+      state.report = result.report;
+      shell.report = { asked, report: result.report };
+      shell.announce(`${t("measure.done")} ${headline(result.report)}`);
+    } else {
+      state.effects = result.effects;
+      shell.announce(t("effects.done", { n: measured(result.effects).length }));
+    }
+    const waited = held() === null || held().id === "ask-effects" || status.contains(held());
     draw();
-    element.querySelector(`#ask-${kind}`)?.focus({ preventScroll: true });
+    if (kind === "effects" && !result.error && waited) toEffects();
+  }
+
+  /** What has the focus; null where nothing has it. */
+  const held = () => element.getRootNode().activeElement ?? null;
+
+  /** The effects stand below all else: who waited for them is brought there. */
+  function toEffects() {
+    const heading = left.querySelector("#part-effects");
+    heading?.focus({ preventScroll: true });
+    heading?.scrollIntoView({ block: "start" });
   }
 
   // ---- drawing ---------------------------------------------------------------------------------
@@ -83,46 +107,80 @@ export function create(shell) {
     element.setAttribute("aria-label", t("nav.measure"));
     drawBar();
     drawStatus();
-    replace(left, state.report ? reportView(state.report) : h("p", { class: "hint" }, t("measure.none")),
-      state.effects ? effectsView(state.effects) : null);
+    drawResults();
     replace(side, state.report ? conditionCard(state.report.conditions) : null, state.report ? exports() : null);
   }
 
+  /** What is shown stays while its figures do, with what the reader opened and where the focus is. */
+  let drawn = [];
+  function drawResults() {
+    const now = [state.report, state.effects, language()];
+    if (drawn.length && now.every((value, k) => value === drawn[k])) return;
+    drawn = now;
+    keepFocus(left, () => left.querySelector("h3"), () => replace(left,
+      state.report ? reportView(state.report) : h("p", { class: "hint" }, t("measure.none")),
+      state.effects ? effectsView(state.effects, effectsExports()) : null));
+  }
+
   function drawStatus() {
-    replace(status, state.job ? progress(state.job) : null, state.error ? problem(state.error) : null);
+    keepFocus(status, () => bar.querySelector("#ask-measure"), () => replace(status,
+      state.job ? progress(state.job) : null,
+      state.error === null ? null
+        : state.error.cancelled ? notice(t("job.cancelled"), { dismiss: () => { state.error = null; drawStatus(); } })
+          : problem(state.error)));
   }
 
   function drawBar() {
-    const { model, pipeline, numerics, target, name } = state.asked;
-    const options = [...shell.samples.map((s) => [s.name, s.title[language()]]),
-      ...(sample() ? [] : [[model, name || model.slice(0, 20)]])];
-    const busy = state.job !== null;
+    const { model, pipeline, numerics, target } = state.asked;
+    const options = [...shell.samples.map((s) => [s.name, s.title[language()]]), ...(sample() ? [] : [[model, fileTitle()]])];
+    const busy = String(state.job !== null);
     replace(bar,
       h("h2", null, t("measure.title")),
       h("p", { class: "hint" }, t("measure.about")),
       h("div", { class: "fields" },
         h("div", { class: "field" }, h("label", { for: "measure-model" }, t("choose.model")),
           h("select", { id: "measure-model", onchange: (event) => {
-            shell.address.set({ model: event.target.value, passes: "", pin: "", bind: "" });
+            shell.address.set({ model: event.target.value, passes: "", pin: "", bind: "", at: "", sel: "" });
             take({ model: event.target.value });
             draw();
           } }, options.map(([value, text]) => h("option", { value, selected: value === model }, text)))),
-        Object.entries(sample()?.sizes ?? {}).map(([key, usually]) => h("div", { class: "field" },
-          h("label", { for: `size-${key}` }, t("measure.size", { name: key })),
-          h("input", { type: "text", inputmode: "numeric", id: `size-${key}`, value: state.sizes[key] ?? String(usually), autocomplete: "off",
-            "aria-describedby": `size-${key}-hint`,
-            oninput: (event) => { state.sizes[key] = event.target.value; },
+        (state.subject?.symbols ?? []).map(({ name, usual: size, most }) => h("div", { class: "field" },
+          h("label", { for: `measure-size-${name}` }, t("measure.size", { name })),
+          h("input", { type: "text", inputmode: "numeric", id: `measure-size-${name}`, value: state.sizes[name] ?? String(size), autocomplete: "off",
+            "aria-describedby": `measure-size-${name}-hint`,
+            oninput: (event) => {
+              state.sizes[name] = event.target.value;
+              shell.address.set({ bind: printSizes(state.sizes) });
+            },
             onkeydown: (event) => { if (event.key === "Enter") ask("measure"); } }),
-          h("p", { class: "hint", id: `size-${key}-hint` }, t("measure.size.hint", { size: usually, maximum: sample().maximum[key] ?? 2 ** 31 }))))),
+          h("p", { class: "hint", id: `measure-size-${name}-hint` }, t("measure.size.hint", { size, maximum: most })))),
+        state.subject === null && !state.error ? h("p", { class: "hint" }, t("measure.reading")) : null),
       h("p", { class: "hint" }, t("measure.how", { pipeline, numerics: t(`options.numerics.${numerics}`), target })),
       h("div", { class: "actions" },
-        h("button", { class: "primary", id: "ask-measure", type: "button", disabled: busy, onclick: () => ask("measure") }, t("measure.start")),
-        h("button", { id: "ask-effects", type: "button", disabled: busy || target !== "cpu", onclick: () => ask("effects") }, t("effects.start"))));
+        h("button", { class: "primary", id: "ask-measure", type: "button", "aria-disabled": busy, onclick: () => ask("measure") }, t("measure.start")),
+        h("button", { id: "ask-effects", type: "button", "aria-disabled": busy, disabled: target !== "cpu", onclick: () => ask("effects") }, t("effects.start"))));
+  }
+
+  /** What the file was called, where the server still knows; else its digest. */
+  function fileTitle() {
+    const { model, name } = state.asked;
+    return state.subject?.name || name || t("measure.file", { digest: model.replace("sha256:", "").slice(0, 12) });
+  }
+
+  const button = (id, text, act) => h("button", { type: "button", id: `export-${id}`, onclick: act }, text);
+
+  function effectsExports() {
+    const name = `${fileName(state.effects.model)}.effects`;
+    const shown = () => markdown(state.effects, t("effects.hint"), [effectsTable(state.effects)]);
+    return h("div", { class: "actions", role: "group", "aria-label": t("effects.export") },
+      h("span", { "aria-hidden": "true" }, t("effects.export")),
+      button("effects-markdown", "Markdown", () => download(`${name}.md`, "text/markdown", shown())),
+      button("effects-csv", "CSV", () => download(`${name}.csv`, "text/csv", csv(state.effects))),
+      button("effects-json", "JSON", () => download(`${name}.json`, "application/json", json(state.effects))));
   }
 
   function exports() {
     const name = fileName(state.report.model);
-    const button = (id, text, act) => h("button", { type: "button", id: `export-${id}`, onclick: act }, text);
     return h("section", { class: "exports", "aria-labelledby": "exports-title" },
       h("h3", { id: "exports-title" }, t("export.title")),
       h("div", { class: "actions" },
@@ -145,29 +203,11 @@ export function create(shell) {
     }
   }
 
-  function effectsView(found) {
-    const whole = found.rows.find((row) => row.pass === "");
-    const rows = found.rows.filter((row) => row.pass !== "");
-    const timed = rows.filter((row) => row.latency);
-    const cells = rows.map((row) => (row.latency
-      ? [code(row.pass), duration(row.latency.p50), times(row.ratio), number(row.launches), bytes(row.floor), scientific(row.moved?.norm_rel)]
-      : [code(row.pass), t("effects.needed"), "", "", "", ""]));
-    return h("section", { class: "part", "aria-labelledby": "part-effects" },
-      h("h3", { id: "part-effects" }, t("effects.title")),
-      h("p", { class: "hint" }, t("effects.hint")),
-      timed.length ? ratios(t("effects.title"), timed.map((row) => ({ name: row.pass, ratio: row.ratio, text: t("effects.times", { n: times(row.ratio) }) })))
-        : h("p", null, t("effects.none")),
-      behind(true, table(t("effects.title"),
-        [t("effects.pass"), t("effects.without"), t("effects.ratio"), t("measure.launches"), t("word.floor"), t("effects.moved")],
-        [[t("effects.whole"), duration(whole.latency.p50), times(1), number(whole.launches), bytes(whole.floor), ""], ...cells])),
-      conditionCard(found.conditions, "effects-conditions"));
-  }
-
   return {
     element,
     show(params) {
       take({ ...shell.address.get(), ...params });
-      shell.address.set({ model: state.asked.model });
+      shell.address.set({ model: state.asked.model, bind: printSizes(state.sizes) });
       draw();
     },
     hide() {},

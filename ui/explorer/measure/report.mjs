@@ -5,7 +5,7 @@
 import { code, h } from "../dom.mjs";
 import { bars, table } from "../figures.mjs";
 import { bytes, duration, known, number, percent, scientific, short, t, times } from "../text.mjs";
-import { behind, distribution, roofline } from "./charts.mjs";
+import { behind, distribution, legend, roofline, swatch } from "./charts.mjs";
 
 const RUNS = ["reference", "op_by_op", "fused"];
 export const BUILT = ["op_by_op", "fused"];
@@ -63,28 +63,38 @@ export function points(r) {
   return BUILT.flatMap((kind) => (r.per_kernel[kind] ?? [])
     .filter((s) => s.operations > 0 && s.floor > 0 && s.p50 > 0)
     .map((s) => ({
-      step: s.name, name: `${s.name} (${t(`run.${kind}`)})`, kind, operations: s.operations,
+      step: s.name, name: t("measure.step.of", { name: s.name, run: t(`run.${kind}`) }), kind, operations: s.operations,
       intensity: s.operations / s.floor, rate: s.operations / (s.p50 / 1e3),
     })));
 }
 
+const both = (shapes) => legend(BUILT.map((k) => [swatch(shapes[k] ?? shapes, k), t(`run.${k}`)]));
+
 const CHARTS = {
-  latency: (r) => distribution(t("measure.latency"), RUNS.filter((k) => r.latency[k])
-    .map((k) => ({ name: t(`run.${k}`), kind: k, quantiles: r.latency[k].quantiles }))),
+  latency: (r) => [
+    distribution(t("measure.latency"), RUNS.filter((k) => r.latency[k])
+      .map((k) => ({ name: t(`run.${k}`), kind: k, quantiles: r.latency[k].quantiles }))),
+    legend([[swatch("line"), t("chart.distribution.median")], [swatch("box", "reference"), t("chart.distribution.box")],
+      [swatch("thin"), t("chart.distribution.thin")], [swatch("beyond"), t("chart.distribution.beyond")]])],
   bytes: (r) => WORDS.filter((w) => BUILT.some((k) => typeof r.bytes[k][w] === "number")).map((w) => bars(t(`word.${w}`),
     BUILT.map((k) => ({ name: `${t(`word.${w}`)}, ${t(`run.${k}`)}`, kind: k, value: r.bytes[k][w], text: bytes(r.bytes[k][w]) })))),
   launches: (r) => bars(t("measure.launches"), BUILT.map((k) => ({ name: t(`run.${k}`), kind: k, value: r.launches[k], text: number(r.launches[k]) }))),
-  roofline: (r) => (points(r).length && r.roofline ? roofline(t("measure.roofline"), points(r), r.roofline.bandwidth, r.roofline.peak) : null),
+  roofline: (r) => (points(r).length && r.roofline
+    ? [roofline(t("measure.roofline"), points(r), r.roofline.bandwidth, r.roofline.peak), both({ op_by_op: "square", fused: "circle" })] : null),
   cold: (r) => {
     const found = PHASES.filter((k) => typeof r.cold_start[k] === "number" && k !== "total");
     return found.length === 0 ? h("p", null, t("measure.cold.none"), r.cold_start.failed ? [" ", code(r.cold_start.failed)] : null)
       : bars(t("measure.cold"), found.map((k) => ({ name: t(`phase.${k}`), kind: "fused", value: r.cold_start[k], text: duration(r.cold_start[k]) })));
   },
   memory: (r) => bars(t("measure.memory"), ["naive", "peak", "lower_bound"].map((k) => ({ name: t(`memory.${k}`), kind: "fused", value: r.memory[k], text: bytes(r.memory[k]) }))),
-  steps: (r) => bars(t("measure.steps"), BUILT.flatMap((k) => (r.per_kernel[k] ?? []).slice(0, 40).map((s) => ({
-    name: s.name, kind: k, value: s.p50, text: duration(s.p50) })))),
+  steps: (r) => [
+    bars(t("measure.steps"), BUILT.flatMap((k) => (r.per_kernel[k] ?? []).slice(0, SHOWN).map((s) => ({
+      name: t("measure.step.of", { name: s.name, run: t(`run.${k}`) }), kind: k, value: s.p50, text: duration(s.p50) })))),
+    both("box"),
+    BUILT.some((k) => r.per_kernel[k]?.length > SHOWN) ? h("p", { class: "hint" }, t("measure.steps.first", { n: SHOWN })) : null],
 };
 
+const SHOWN = 40;
 const OPEN = new Set(["latency", "bytes", "error"]);
 
 /** The report as sections: a chart where there is one, and the table behind it. */
@@ -92,9 +102,9 @@ export function reportView(r) {
   return h("div", { class: "report" },
     h("p", { class: "headline" }, headline(r)),
     tables(r).map(({ id, title, hint, head, rows }) => {
-      const shown = table(title, head, rows.map((cells) => cells.map((cell) => cell)));
+      const shown = table(title, head, rows);
       return h("section", { class: "part", "aria-labelledby": `part-${id}` },
-        h("h3", { id: `part-${id}` }, title),
+        h("h3", { id: `part-${id}`, tabindex: -1 }, title),
         hint ? h("p", { class: "hint" }, hint) : null,
         CHARTS[id]?.(r) ?? null,
         CHARTS[id] ? behind(OPEN.has(id), shown) : shown,
@@ -106,7 +116,7 @@ function words(r) {
   return [
     h("p", { class: "hint" }, t("measure.bandwidth.hint")),
     h("dl", { class: "words" }, WORDS.map((w) => [h("dt", null, t(`word.${w}`)), h("dd", null, t(`word.${w}.means`))])),
-    h("p", null, t("measure.copies"), Object.entries(r.bandwidth.copies ?? {}).map(([name, rate], k) => {
+    h("p", { class: "hint" }, t("measure.copies"), Object.entries(r.bandwidth.copies ?? {}).map(([name, rate], k) => {
       const word = `copies.${name.replaceAll(" ", "-")}`;
       return [k ? " · " : " ", known(word) ? t(word) : name, " ", t("figure.rate", { n: number(rate / 1e9) })];
     })),
