@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from sample_models import sample
+from tests.e2e.conftest import Watch
 
 
 def open_measure(page: Page, server: str, query: str = "") -> None:
@@ -181,3 +183,27 @@ def test_a_size_out_of_bounds_is_refused_in_words(page: Page, server: str) -> No
     page.locator("#ask-measure").click()
     expect(page.get_by_role("alert")).to_contain_text("r = 99999999")
     page.get_by_label("Cỡ r").fill("2048")
+
+
+@pytest.mark.parametrize("leave", ["Đo", "English"])
+def test_an_old_page_says_that_it_is_to_be_loaded_again(
+    page: Page, server: str, watch: Watch, leave: str
+) -> None:
+    def gone(route: Route) -> None:
+        route.fulfill(status=404, body="another version")
+
+    page.goto(server)
+    expect(page.get_by_role("heading", name="Khám phá trình biên dịch mô hình")).to_be_visible()
+    page.route("**/measure/page.mjs", gone)
+    page.route("**/translations/en.json", gone)
+    page.get_by_role("button", name=leave, exact=True).click()
+    notice = page.get_by_role("alert")
+    expect(notice).to_contain_text("Trang này thuộc phiên bản cũ")
+    page.unroute_all()
+    with page.expect_navigation():
+        notice.get_by_role("button", name="Tải lại trang").click()
+    page.get_by_role("button", name="Đo", exact=True).click()
+    expect(page.get_by_role("main", name="Đo")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Trang này")).to_have_count(0)
+    assert all("404" in error for error in watch.errors) and watch.errors
+    watch.errors.clear()

@@ -18,7 +18,8 @@ const PAGES = [
 const live = h("p", { class: "unseen", id: "live", role: "status", "aria-live": "polite" });
 const bar = h("header", { class: "app-bar" });
 const body = h("div", { class: "app-body" });
-const root = h("div", { class: "app" }, bar, body, live);
+const old = h("div", { class: "old", role: "alert" });
+const root = h("div", { class: "app" }, bar, old, body, live);
 root.addEventListener("keydown", (event) => event.stopPropagation());
 root.addEventListener("keypress", (event) => event.stopPropagation());
 root.addEventListener("keyup", (event) => event.stopPropagation());
@@ -41,7 +42,7 @@ const shell = {
 export function mount({ data, parentElement, setTriggerValue }) {
   send = (request) => setTriggerValue("request", request);
   const host = parentElement.querySelector(".explorer-host");
-  if (root.parentElement !== host) host.append(root);
+  if (root.parentElement !== host) { host.append(root); ask(); }
   alone(host);
   paint(host);
   started ??= begin(data);
@@ -75,6 +76,14 @@ async function begin(data) {
   queueMicrotask(() => started.then(() => go(view.page || "explore", view)));
 }
 
+/** The server has another version by now, or is gone: what this page still lacks will not come. */
+function outdated() {
+  if (old.firstChild === null) {
+    replace(old, h("p", null, t("page.old")),
+      h("button", { type: "button", id: "reload", onclick: () => window.location.reload() }, t("page.reload")));
+  }
+}
+
 // ---- language and theme ----------------------------------------------------------------------
 
 /** The document says its language and title itself: the host writes English. */
@@ -90,7 +99,9 @@ function entitle() {
 }
 
 async function turn(name) {
-  await speak(name, new URL("../", BASE));
+  try {
+    await speak(name, new URL("../", BASE));
+  } catch { outdated(); return; }
   named(name);
   writeAddress({ lang: name === "vi" ? "" : name });
   header();
@@ -152,7 +163,8 @@ function header() {
 async function go(name, params = {}) {
   const found = PAGES.find((page) => page.name === name) ?? PAGES[0];
   if (!pages.has(found.name)) {
-    const module = await import(new URL(found.at, BASE).href);
+    const module = await import(new URL(found.at, BASE).href).catch(() => null);
+    if (module === null) { outdated(); return; }
     if (!pages.has(found.name)) pages.set(found.name, module.create(shell));
   }
   if (current !== found.name && current !== null) pages.get(current).hide();
@@ -214,11 +226,12 @@ let waiting = 0;
 
 /**
  * Send the request at the head, and again while no answer comes: the connection may have been lost
- * with it. Python knows a request by its nonce and submits it once.
+ * with it. Python knows a request by its nonce and submits it once. A page that another version of
+ * itself took the place of asks nothing any more.
  */
 function ask() {
   clearTimeout(waiting);
-  if (asked.length === 0) return;
+  if (asked.length === 0 || !root.isConnected) return;
   send(asked[0].request);
   waiting = setTimeout(() => {
     if (asked[0]?.cancelled) asked.shift();
