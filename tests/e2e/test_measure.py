@@ -150,6 +150,7 @@ def test_a_file_is_called_by_its_name_and_its_sizes_are_asked_for(
     expect(model.locator("option:checked")).to_have_text("mạng của tôi")
     size = page.get_by_label("Cỡ batch")
     expect(size).to_have_value("4")
+    expect(page.get_by_text("Mặc định 4", exact=True)).to_be_visible()
     size.fill("16")
     page.wait_for_function("() => new URL(location.href).searchParams.get('bind') === 'batch=16'")
     page.locator("#ask-measure").click()

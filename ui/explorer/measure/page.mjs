@@ -12,7 +12,7 @@ import { effectsTable, effectsView, measured } from "./effects.mjs";
 import { csv, html, json, markdown } from "./exports.mjs";
 import { headline, reportView } from "./report.mjs";
 import { news } from "./spoken.mjs";
-import { chosenSizes, printSizes, readSubject, symbolsOfSample } from "./subject.mjs";
+import { LARGEST, chosenSizes, printSizes, readSubject, symbolsOfSample } from "./subject.mjs";
 
 export function create(shell) {
   const element = h("main", { class: "measure-page" });
@@ -153,7 +153,7 @@ export function create(shell) {
               shell.address.set({ bind: printSizes(state.sizes) });
             },
             onkeydown: (event) => { if (event.key === "Enter") ask("measure"); } }),
-          h("p", { class: "hint", id: `measure-size-${name}-hint` }, t("measure.size.hint", { size, maximum: most })))),
+          h("p", { class: "hint", id: `measure-size-${name}-hint` }, t(most < LARGEST ? "measure.size.hint" : "measure.size.usual", { size, maximum: most })))),
         state.subject === null && !state.error ? h("p", { class: "hint" }, t("measure.reading")) : null),
       h("p", { class: "hint" }, t("measure.how", { pipeline, numerics: t(`options.numerics.${numerics}`), target })),
       h("div", { class: "actions" },

@@ -7,7 +7,7 @@ import { symbolsOf } from "../dims.mjs";
 import { openImported } from "../explore/compile.mjs";
 import { readPins, snapped } from "../explore/sizes.mjs";
 
-const LARGEST = 2 ** 31;
+export const LARGEST = 2 ** 31;
 
 /** The symbols of a sample, `[{name, usual, low, most}]`: each with its usual size and its bounds. */
 export function symbolsOfSample(sample, pin) {
