@@ -71,8 +71,12 @@ class LessonError(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """How the explorer beside the text stands; the keys that are given, as they are given."""
+    """How the explorer beside the text stands, and the name of what is seen there.
 
+    `keys` are those that are given, as they are given.
+    """
+
+    label: Texts
     keys: Mapping[str, Json]
 
 
@@ -467,6 +471,7 @@ class _Reader:
                 raise f.wrong(f"{key}.{name}", f"is at most {maximum[name]}, not {size}")
 
     def _view(self, f: Fields, model: str) -> View:
+        label = f.texts("label")
         keys: dict[str, Json] = {}
         shown = self._sample(f, "model", model).name
         keys["model"] = shown
@@ -485,7 +490,7 @@ class _Reader:
         if "before" in keys and "pass" not in keys:
             raise f.wrong("pass", "two versions are seen at a pass")
         f.end()
-        return View(keys)
+        return View(label, keys)
 
     def _run(self, f: Fields, model: str) -> Run:
         measured = self._sample(f, "measure").name

@@ -42,7 +42,10 @@ def lesson_json(slug: str) -> dict[str, Json]:
         "id": data.id, "title": dict(data.title), "minutes": data.minutes, "model": data.model,
         "sizes": dict(data.sizes), "maximum": dict(sample(data.model).maximum),
         "needs": list(data.needs), "goals": {k: list(v) for k, v in data.goals.items()},
-        "views": {name: dict(view.keys) for name, view in data.views.items()},
+        "views": {
+            name: {"label": dict(view.label), "keys": dict(view.keys)}
+            for name, view in data.views.items()
+        },
         "runs": {name: asdict(run) for name, run in data.runs.items()},
         "listings": {name: asdict(listing) for name, listing in data.listings.items()},
         "predictions": {name: asdict(p) for name, p in data.predictions.items()},

@@ -211,6 +211,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
     },
     /** The live region says what the sizes that were bound come to. */
     sizesTold() {
+      if (embedded) return; // beside a text that asks for them
       const { compile: made, bound } = store.get();
       const formula = made?.trace.floor_formula;
       if (!formula) return;

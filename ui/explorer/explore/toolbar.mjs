@@ -24,7 +24,7 @@ export function toolbar(context) {
   const said = h("div", { class: "toolbar-said" });
   const hint = h("div", { class: "toolbar-hint" });
   const element = h("div", { class: "region toolbar", role: "group" },
-    embedded ? null : back, title, row.element, totals, h("span", { class: "spring" }), running,
+    embedded ? null : back, title, row.element, embedded ? null : totals, h("span", { class: "spring" }), running,
     h("div", { class: "toolbar-end" }, left.element, embedded ? null : [panel.element, help]), said, hint);
 
   const draw = (state, changed) => keepFocus(element, () => title, () => show(state, changed));

@@ -1,16 +1,22 @@
 // The blocks of a lesson that run: views, runs, listings, predictions, exercises, the closing table.
 // Each is `{element, draw(what)}`; `what` is "figures", "progress" or "all".
 
-import { code, h, replace } from "../dom.mjs";
+import { code, h, keepFocus, replace, unseen } from "../dom.mjs";
 import { download } from "../files.mjs";
 import { conditionCard } from "../measure/conditions.mjs";
-import { alone, date, known, language, number, t, times } from "../text.mjs";
+import { alone, date, known, language, number, t } from "../text.mjs";
 import { readNumber } from "./decimal.mjs";
-import { evidence, FORMATS } from "./evidence.mjs";
+import { compared, evidence, FORMATS } from "./evidence.mjs";
 import { kindTag } from "./prose.mjs";
-import { answerOf, cell, columnOf, hintOf, isRight, kindOf, reportOf, sizesText, VARIANTS, withUnit } from "./values.mjs";
+import { answerOf, askedOf, cell, columnOf, hintOf, isImpossible, isRight, kindOf, reportOf, sizesText, slim, VARIANTS, withUnit } from "./values.mjs";
 
 export const MAKE = { view, run, listing, predict, exercise, closing };
+
+/** A number and its unit in a cell: never on two lines. */
+const tight = (text) => text.replaceAll(" ", "\u00a0");
+
+/** A name that comes again in a lesson, with its number. */
+const numbered = (text, nth) => (nth > 1 ? `${text} (${number(nth)})` : text);
 
 const id = (context, name) => `${context.state.lesson.id}/${name}`;
 
@@ -23,11 +29,20 @@ export function problem(error, way = null) {
     way !== null ? way : known(usual) ? h("p", null, alone(usual, parameters)) : null);
 }
 
-/** What the machine is doing, with a button to stop it. */
-function progress(job) {
+/** What the machine is doing, with a button of this id to stop it. */
+function progress(job, id) {
   return h("div", { class: "progress" }, h("span", null, job.text),
     job.of ? h("progress", { value: job.done, max: job.of, "aria-label": job.text }) : null,
-    h("button", { type: "button", onclick: () => job.cancel() }, t("job.cancel")));
+    h("button", { type: "button", id, onclick: () => job.cancel() }, t("job.cancel")));
+}
+
+/** An element of a block by its id. */
+const within = (element, name) => element.querySelector(`#${CSS.escape(name)}`);
+
+/** How a text is read that can be read in two ways, or means what can't be; "" where nothing is to be asked. */
+function doubt(read, text) {
+  if (read.ambiguous) return t(/[.,]/.test(read.digits) ? "lesson.reading.decimal" : "lesson.reading.whole", { text, digits: read.digits });
+  return isImpossible(read.value) ? t("lesson.reading.impossible", { text }) : "";
 }
 
 function phrase(event) {
@@ -39,7 +54,7 @@ function phrase(event) {
 }
 
 /** Run a job of a block and draw the block while it runs; the result, or null. */
-async function work(block, context, request, text, hear = () => {}) {
+async function work(block, context, request, text, { said = t("lesson.started", { what: text }), hear = () => {} } = {}) {
   const job = context.shell.run(request, (event) => {
     hear(event);
     if (event.phase !== "check") Object.assign(block.job, { text: `${text}: ${phrase(event)}`, done: event.done ?? 0, of: event.of ?? 0 });
@@ -48,11 +63,12 @@ async function work(block, context, request, text, hear = () => {}) {
   block.job = { text, done: 0, of: 0, cancel: () => job.cancel() };
   block.error = null;
   block.draw("job");
+  context.shell.announce(said);
   try {
     return await job.done;
   } catch (error) {
     block.error = error.error ?? error;
-    context.shell.announce(t("lesson.failed"));
+    context.shell.announce(t(block.error.cancelled ? "job.cancelled" : "lesson.failed"));
     return null;
   } finally {
     block.job = null;
@@ -85,18 +101,33 @@ function view(block, context) {
   const [name] = block.ids;
   const element = h("div", { class: "block block-view" });
   const made = { element, view: name, draw };
+  const { keys, label } = context.state.lesson.views[name];
   function draw() {
     const beside = context.beside();
-    const keys = context.state.lesson.views[name];
-    const sides = keys.before ? "lesson.view.two" : keys.pass ? "lesson.view.pass" : "lesson.view.model";
-    if (beside === null) return;
-    replace(element, h("button", {
-      type: "button", id: `view-${name}`, "aria-pressed": String(beside.shown() === name),
-      onclick: () => beside.show(name, true),
-    }, t(sides, { pass: keys.pass ?? "", model: keys.model })));
+    const text = label[language()];
+    replace(element,
+      beside === null ? null : h("button", {
+        type: "button", class: "view-beside", id: `view-${name}`, "aria-pressed": String(beside.shown() === name),
+        onclick: () => beside.show(name, true),
+      }, t("lesson.view", { label: text })),
+      h("a", { class: "view-explore", href: address(keys), onclick: (event) => {
+        if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+        event.preventDefault();
+        context.shell.go("explore", { view: keys });
+      } }, t("lesson.view.explore"), unseen(`: ${text}`)));
   }
   draw();
   return made;
+}
+
+/** What of a view an address can say: a link that is opened in another tab shows the model so. */
+function address({ model, pipeline, sizes, dock }) {
+  const query = new URLSearchParams({ model });
+  if (pipeline) query.set("passes", pipeline);
+  if (sizes) query.set("bind", Object.entries(sizes).map(([key, value]) => `${key}=${value}`).join(","));
+  if (dock) query.set("tab", dock);
+  if (language() !== "vi") query.set("lang", language());
+  return `?${query}`;
 }
 
 // ---- runs ----------------------------------------------------------------------------------------
@@ -106,10 +137,13 @@ function run(block, context, k) {
   const element = h("section", { class: "block block-run" });
   const made = { element, job: null, error: null, draw };
   const several = block.ids.length > 1;
+  const [figures, actions, cards] = [h("div"), h("div"), h("div")];
+  const nth = context.nth(`run ${block.ids}`);
+  element.append(figures, actions, cards);
   let tried = block.ids[0];
   const hidden = (column) => block.hide.includes(column) && !context.done(block.until);
 
-  function label(column) {
+  function head(column) {
     const { metric, which } = columnOf(column);
     const name = t(`lesson.column.${metric.replaceAll(".", "-")}`);
     const said = which ? t("lesson.column.which", { name, which: t(`lesson.which.${which}`) }) : name;
@@ -123,7 +157,7 @@ function run(block, context, k) {
 
   const shown = (name, column, variant) => (hidden(column)
     ? [h("span", { "aria-hidden": "true" }, "?"), h("span", { class: "unseen" }, t("lesson.hidden"))]
-    : cell(state, name, column, variant));
+    : tight(cell(state, name, column, variant)));
 
   function rows() {
     if (several) return block.ids.map((name) => [rowOf(name), ...block.table.map((c) => shown(name, c, ""))]);
@@ -132,22 +166,27 @@ function run(block, context, k) {
   }
 
   function draw(what = "all") {
-    if (what === "progress" && !block.hide.length) return;
     const names = block.ids.map((name) => state.lesson.runs[name].label[language()]).join("; ");
-    const caption = several ? names : `${names}, ${sizesText(state.lesson.runs[block.ids[0]].sizes)}`;
-    element.setAttribute("aria-label", t("lesson.run", { names }));
-    replace(element,
-      h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.run", { names }) }, h("table", null,
+    const label = numbered(t("lesson.run", { names }), nth);
+    element.setAttribute("aria-label", label);
+    keepFocus(element, () => within(element, made.job ? `cancel-run-${k}` : `run-${k}`), () => {
+      replace(actions,
+        h("div", { class: "actions" }, made.job ? progress(made.job, `cancel-run-${k}`)
+          : h("button", { type: "button", id: `run-${k}`, onclick: start }, t("lesson.run.start"), unseen(`: ${names}`))),
+        made.error && !made.error.cancelled ? problem(made.error, fallback()) : null);
+    });
+    if (what === "job" || (what === "progress" && !block.hide.length)) return;
+    const [first] = block.ids;
+    const caption = several ? names : [code(state.lesson.runs[first].measure), `, ${names}, ${sizesText(state.lesson.runs[first].sizes)}`];
+    replace(figures,
+      h("div", { class: "table", tabindex: 0, role: "group", "aria-label": label }, h("table", null,
         h("caption", null, caption),
-        h("thead", null, h("tr", null, [t(several ? "lesson.run.what" : "lesson.run.variant"), ...block.table.map(label)]
+        h("thead", null, h("tr", null, [t(several ? "lesson.run.what" : "lesson.run.variant"), ...block.table.map(head)]
           .map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", null, rows().map((cells) => h("tr", null, cells.map((each, k) =>
           (k === 0 ? h("th", { scope: "row" }, each) : h("td", null, each)))))))),
-      block.hide.some(hidden) ? h("p", { class: "hint" }, t("lesson.hidden.why")) : null,
-      h("div", { class: "actions" },
-        made.job ? progress(made.job) : h("button", { type: "button", id: `run-${k}`, onclick: start }, t("lesson.run.start"))),
-      made.error && !made.error.cancelled ? problem(made.error, fallback()) : null,
-      block.ids.map((name) => cardOf(context, name)));
+      block.hide.some(hidden) ? h("p", { class: "hint" }, t("lesson.hidden.why")) : null);
+    replace(cards, block.ids.map((name) => cardOf(context, name)));
   }
 
   /** What stands in the table of a run that came to nothing: the learner can't choose another size. */
@@ -164,8 +203,7 @@ function run(block, context, k) {
       const wanted = state.lesson.runs[name];
       const event = await work(made, context, ask(state, wanted), wanted.label[language()]);
       if (event === null) break;
-      state.live[name] = event.report;
-      context.redraw("figures");
+      context.add({ id: id(context, name), kind: "run", value: slim(event.report), conditions: askedOf(wanted) });
     }
     draw();
     if (!made.error) context.shell.announce(t("lesson.run.done"));
@@ -197,36 +235,83 @@ function listing(block, context) {
 function predict(block, context, k) {
   const { state } = context;
   const element = h("section", { class: "block block-predict" });
-  const typed = {}, echoed = {}, wrong = {};
+  const title = h("p", { class: "block-title" });
+  const end = h("div");
+  const nth = context.nth("predict");
   const left = () => block.ids.filter((name) => !context.done(name));
+  const questions = new Map(block.ids.map((name) => [name, question(name)]));
+  element.append(title, ...[...questions.values()].map((each) => each.element), end);
 
   function draw(what = "all") {
     const some = left().length;
     if (what === "figures" && some) return;
-    element.setAttribute("aria-label", t("lesson.predict"));
-    replace(element, h("p", { class: "block-title" }, t("lesson.predict")),
-      block.ids.map((name) => (context.done(name) ? locked(name) : question(name))),
-      some ? h("div", { class: "actions" },
-        h("button", { type: "button", id: `skip-${k}`, onclick: skip }, t("lesson.skip", { n: some })),
-        h("span", { class: "hint" }, t("lesson.gate"))) : null);
+    title.textContent = numbered(t("lesson.predict"), nth);
+    element.setAttribute("aria-label", title.textContent);
+    for (const each of questions.values()) each.draw();
+    replace(end, some ? h("div", { class: "actions" },
+      h("button", { type: "button", id: `skip-${k}`, onclick: skip }, t("lesson.skip", { n: some })),
+      h("span", { class: "hint" }, t("lesson.gate"))) : null);
   }
 
+  /**
+   * One question. Its field is made once and never drawn again: the caret stays where it is. What is
+   * doubtful is asked first (`asked`, the value as it was read) and locked when it is sent again.
+   */
   function question(name) {
-    const { ask: asked, unit } = state.lesson.predictions[name];
-    const field = `guess-${name}`;
-    const said = wrong[name] ? t("lesson.predict.wrong") : echoed[name]
-      ? t(/[.,]/.test(echoed[name].digits) ? "lesson.reading.decimal" : "lesson.reading.whole", { text: typed[name], digits: echoed[name].digits }) : "";
-    return h("form", { class: "question", onsubmit: (event) => { event.preventDefault(); lock(name); } },
-      h("label", { for: field }, asked[language()]),
-      h("div", { class: "answer" },
-        h("input", {
-          type: "text", inputmode: "decimal", autocomplete: "off", id: field, value: typed[name] ?? "",
-          "aria-describedby": `${field}-said`, "aria-invalid": wrong[name] ? "true" : null,
-          oninput: (event) => { typed[name] = event.target.value; if (echoed[name] || wrong[name]) { delete echoed[name]; delete wrong[name]; draw(); } },
-        }),
-        h("span", { class: "unit" }, unit === "x" ? t("lesson.unit.x") : unit),
-        h("button", { type: "submit", class: "primary" }, t(echoed[name] ? "lesson.lock.again" : "lesson.lock"))),
-      h("p", { id: `${field}-said`, class: wrong[name] ? "said wrong" : "said", role: "status" }, said));
+    const { ask: asks, unit } = state.lesson.predictions[name];
+    const at = `guess-${name}`;
+    const host = h("div");
+    const label = h("label", { for: at });
+    const field = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", id: at, "aria-describedby": `${at}-said`, oninput: forget });
+    const after = h("span", { class: "unit" });
+    const button = h("button", { type: "submit", class: "primary" });
+    const said = h("p", { id: `${at}-said`, class: "said" });
+    const form = h("form", { class: "question", onsubmit: (event) => { event.preventDefault(); lock(); } },
+      label, h("div", { class: "answer" }, field, after, button), said);
+    let asked = null, wrong = false;
+
+    function forget() {
+      if (asked === null && !wrong) return;
+      asked = null;
+      wrong = false;
+      show();
+    }
+
+    function show() {
+      label.textContent = asks[language()];
+      after.textContent = unit === "x" ? t("lesson.unit.x") : unit;
+      const text = t(asked === null ? "lesson.lock" : asked.ambiguous ? "lesson.lock.again" : "lesson.lock.still");
+      button.textContent = text;
+      button.setAttribute("aria-label", `${text}: ${asks[language()]}`);
+      said.textContent = wrong ? t("lesson.predict.wrong") : asked === null ? "" : doubt(asked, field.value.trim());
+      said.className = wrong ? "said wrong" : "said";
+      if (wrong) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
+    }
+
+    function drawQuestion() {
+      if (context.done(name)) replace(host, locked(name));
+      else {
+        show();
+        if (host.firstChild !== form) replace(host, form);
+      }
+    }
+
+    function lock() {
+      const read = readNumber(field.value, language(), unit === "x" ? "" : unit);
+      wrong = read === null;
+      if (wrong || (doubt(read, "") && asked?.value !== read.value)) {
+        asked = read;
+        show();
+        context.shell.announce(said.textContent);
+        if (wrong) field.focus();
+        return;
+      }
+      const opened = context.add({ id: id(context, name), kind: "lock", value: read.value, conditions: { sizes: state.lesson.sizes, language: language() } });
+      finish([name], opened);
+    }
+
+    return { element: host, field, draw: drawQuestion };
   }
 
   function locked(name) {
@@ -235,38 +320,30 @@ function predict(block, context, k) {
     const { value: answer, kind, recorded } = answerOf(state, prediction);
     const truth = [t("lesson.answer"), " ", h("strong", null, answer === null ? t("figure.none") : withUnit(answer, prediction.unit)), " ", kindTag(kind, recorded)];
     const asked = h("p", null, prediction.ask[language()]);
-    if (!event) return h("div", { class: "question done" }, asked, h("p", null, t("lesson.skipped"), " ", truth));
+    const result = (...children) => h("div", { class: "question done", id: `result-${name}`, tabindex: -1 }, asked, children);
+    if (!event) return result(h("p", null, t("lesson.skipped"), " ", truth));
     const right = prediction.graded ? isRight(prediction, event.value, answer) : null;
     const hint = right === false ? hintOf(prediction, event.value, state.lesson.sizes) : null;
-    return h("div", { class: "question done" }, asked,
+    return result(
       h("p", null, t("lesson.locked"), " ", h("strong", null, withUnit(event.value, prediction.unit)), ". ",
         right === null ? null : h("span", { class: right ? "verdict right" : "verdict off" }, t(right ? "lesson.right" : "lesson.off")), right === null ? null : " ",
         truth),
       hint ? h("p", { class: "hint-near" }, t("lesson.hint"), " ", hint[language()]) : null);
   }
 
-  function lock(name) {
-    const { unit, ask: asked } = state.lesson.predictions[name];
-    const read = readNumber(typed[name] ?? "", language(), unit === "x" ? "" : unit);
-    if (read === null) {
-      wrong[name] = true;
-      draw();
-      element.querySelector(`#guess-${CSS.escape(name)}`)?.focus();
-      return;
-    }
-    if (read.ambiguous && echoed[name]?.value !== read.value) {
-      echoed[name] = read;
-      draw();
-      return;
-    }
-    context.add({ id: id(context, name), kind: "lock", value: read.value, conditions: { sizes: state.lesson.sizes, language: language() } });
-    context.shell.announce(t("lesson.locked.said", { ask: asked[language()] }));
+  /** Questions came to an end: to the next one, or where none is left to what came of the first. */
+  function finish(names, opened) {
+    const results = names.map((name) => within(element, `result-${name}`));
     const [next] = left();
-    if (next) element.querySelector(`#guess-${CSS.escape(next)}`)?.focus();
+    (next ? questions.get(next).field : results[0])?.focus();
+    const texts = results.map((result) => [...result.children].map((each) => each.textContent).join(" "));
+    context.shell.announce([...texts, ...(opened ? [t("lesson.opened")] : [])].join(" "));
   }
 
   function skip() {
-    for (const name of left()) context.add({ id: id(context, name), kind: "skip", value: null });
+    const names = left();
+    const opened = names.map((name) => context.add({ id: id(context, name), kind: "skip", value: null })).at(-1);
+    finish(names, opened);
   }
 
   draw();
@@ -289,9 +366,12 @@ function exercise(block, context) {
   const needed = wanted.checks.find((each) => each.check === "floor")?.sizes ?? 3;
   const element = h("section", { class: "block block-exercise" });
   const made = { element, job: null, error: null, draw };
+  const nth = context.nth("exercise");
+  const [head, book, form, working, graded] = Array.from({ length: 5 }, () => h("div"));
+  element.append(head, book, form, working, graded);
   const pipelines = { off: `default,${wanted.pass}{by=origin}`, on: "default" };
   const ran = {};
-  let on = true, checks = [], wrong = null, echoes = [], confirmed = "";
+  let on = true, checks = [], wrong = null, echoes = [], confirmed = "", after = `try-${name}`;
   const cells = Array.from({ length: needed }, () => ({}));
   restore();
 
@@ -308,19 +388,42 @@ function exercise(block, context) {
     });
   }
 
+  // Made once: what is typed, and the caret, stay while a job reports.
+  const inputs = cells.map((row, k) => Object.fromEntries([...sizes, ...STATES].map((key) => [key, h("input", {
+    type: "text", inputmode: "decimal", autocomplete: "off", size: 9, id: `cell-${name}-${k}-${key}`, value: row[key] ?? "", oninput: (event) => {
+      row[key] = event.target.value;
+      confirmed = "";
+      if (wrong === null && !echoes.length) return;
+      wrong = null;
+      echoes = [];
+      say();
+    },
+  })])));
+  const said = h("p", { class: "said" });
+  const send = h("button", { type: "submit", class: "primary", id: `submit-${name}` });
+
   function draw(what = "all") {
     if (what === "figures" || what === "progress") return;
-    element.setAttribute("aria-label", t("lesson.exercise"));
+    const title = numbered(t("lesson.exercise"), nth);
+    element.setAttribute("aria-label", title);
     const busy = made.job !== null;
-    replace(element, h("p", { class: "block-title" }, t("lesson.exercise")),
-      h("div", { class: "actions" },
-        h("button", { type: "button", role: "switch", id: `switch-${name}`, "aria-checked": String(on), disabled: busy, onclick: () => { on = !on; draw(); } },
-          t(on ? "lesson.switch.on" : "lesson.switch.off", { pass: wanted.pass })),
-        h("button", { type: "button", id: `try-${name}`, disabled: busy, onclick: attempt }, t("lesson.exercise.run"))),
-      ledger(), form(busy),
-      busy ? progress(made.job) : null,
-      made.error && !made.error.cancelled ? problem(made.error, h("p", null, t("lesson.failed.remedy"))) : null,
-      checks.length ? results() : null);
+    keepFocus(element, () => within(element, busy ? `cancel-${name}` : after) ?? within(element, `try-${name}`), () => {
+      replace(head, h("p", { class: "block-title" }, title),
+        h("div", { class: "actions" },
+          h("button", { type: "button", role: "switch", id: `switch-${name}`, "aria-checked": String(on), disabled: busy, onclick: () => { on = !on; draw(); } },
+            t(on ? "lesson.switch.on" : "lesson.switch.off", { pass: wanted.pass })),
+          h("button", { type: "button", id: `try-${name}`, disabled: busy, onclick: attempt }, t("lesson.exercise.run"))));
+      if (busy && element.getRootNode().activeElement === send) send.blur(); // it would lose the focus unheard
+      send.disabled = busy;
+      if (what !== "job") {
+        replace(book, ledger());
+        replace(form, fields());
+        say();
+      }
+      replace(working, busy ? progress(made.job, `cancel-${name}`) : null,
+        made.error && !made.error.cancelled ? problem(made.error, h("p", null, t("lesson.failed.remedy"))) : null);
+      replace(graded, checks.length ? results() : null);
+    });
   }
 
   function ledger() {
@@ -336,13 +439,11 @@ function exercise(block, context) {
       h("tbody", null, STATES.map((which) => h("tr", null, row(which).map((text, k) => h(k ? "td" : "th", k ? null : { scope: "row" }, text)))))));
   }
 
-  function form(busy) {
-    const field = (k, key, text) => h("td", null, h("input", {
-      type: "text", inputmode: "decimal", autocomplete: "off", size: 9, id: `cell-${name}-${k}-${key}`, value: cells[k][key] ?? "",
-      "aria-label": text, "aria-invalid": wrong && wrong.k === k && wrong.key === key ? "true" : null,
-      oninput: (event) => { cells[k][key] = event.target.value; confirmed = ""; },
-    }));
-    const said = wrong ? t(wrong.message, wrong.parameters) : echoes.join(" ");
+  function fields() {
+    const field = (k, key, text) => {
+      inputs[k][key].setAttribute("aria-label", text);
+      return h("td", null, inputs[k][key]);
+    };
     return h("form", { onsubmit: (event) => { event.preventDefault(); submit(); } },
       h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.ledger.computed") }, h("table", null,
         h("caption", null, t("lesson.ledger.computed")),
@@ -351,14 +452,25 @@ function exercise(block, context) {
         h("tbody", null, cells.map((_, k) => h("tr", null, h("th", { scope: "row" }, number(k + 1)),
           sizes.map((size) => field(k, size, t("lesson.cell.size", { row: k + 1, size }))),
           STATES.map((which) => field(k, which, t(`lesson.cell.${which}`, { row: k + 1 })))))))),
-      h("p", { class: wrong ? "said wrong" : "said", role: "status", id: `said-${name}` }, said),
-      h("div", { class: "actions" },
-        h("button", { type: "submit", class: "primary", id: `submit-${name}`, disabled: busy }, t(echoes.length && !wrong ? "lesson.submit.again" : "lesson.submit"))));
+      said, h("div", { class: "actions" }, send));
+  }
+
+  /** What is to be said of the fields, without touching them. */
+  function say() {
+    said.textContent = wrong ? t(wrong.message, wrong.parameters) : echoes.join(" ");
+    said.className = wrong ? "said wrong" : "said";
+    send.textContent = t(echoes.length && !wrong ? "lesson.submit.again" : "lesson.submit");
+    for (const [k, row] of inputs.entries()) {
+      for (const [key, input] of Object.entries(row)) {
+        if (wrong && wrong.k === k && wrong.key === key) input.setAttribute("aria-invalid", "true");
+        else input.removeAttribute("aria-invalid");
+      }
+    }
   }
 
   function results() {
     const passed = checks.length === wanted.checks.length && checks.every((each) => each.passed);
-    return h("div", { class: "results" }, h("p", { class: "block-title" }, t("lesson.checks")),
+    return h("div", { class: "results", id: `results-${name}`, tabindex: -1 }, h("p", { class: "block-title" }, t("lesson.checks")),
       h("ol", null, checks.map((each) => h("li", { class: each.passed ? "verdict-row right" : "verdict-row off" },
         h("span", { class: each.passed ? "verdict right" : "verdict off" }, t(each.passed ? "lesson.check.passed" : "lesson.check.failed")), " ",
         h("strong", null, t(`lesson.check.${each.check}`)), ". ", alone(each.message, each.parameters)))),
@@ -367,6 +479,7 @@ function exercise(block, context) {
 
   async function attempt() {
     const which = on ? "on" : "off";
+    after = `try-${name}`;
     const text = t(`lesson.state.${which}`, { pass: wanted.pass });
     const event = await work(made, context, ask(state, { measure: state.lesson.model, sizes: state.lesson.sizes, pipeline: pipelines[which] }), text);
     if (event !== null) {
@@ -388,15 +501,17 @@ function exercise(block, context) {
       const shape = { sizes: {}, off: null, on: null };
       for (const key of sizes) {
         const most = state.lesson.maximum[key];
-        const value = /^\d{1,7}$/.test((row[key] ?? "").trim()) ? Number(row[key]) : 0;
+        const found = readNumber(row[key] ?? "", language());
+        const value = found !== null && Number.isInteger(found.value) ? found.value : 0;
         if (value < 1 || value > most) { wrong = { k, key, message: "lesson.wrong.size", parameters: { row: k + 1, name: key, most } }; return null; }
+        if (found.ambiguous) echoes.push(doubt(found, row[key].trim()));
         shape.sizes[key] = value;
       }
       for (const key of STATES) {
         if (!(row[key] ?? "").trim()) continue;
         const found = readNumber(row[key], language(), "MiB");
         if (found === null || found.value < 0) { wrong = { k, key, message: "lesson.wrong.number", parameters: { row: k + 1 } }; return null; }
-        if (found.ambiguous) echoes.push(t(/[.,]/.test(found.digits) ? "lesson.reading.decimal" : "lesson.reading.whole", { text: row[key].trim(), digits: found.digits }));
+        if (found.ambiguous) echoes.push(doubt(found, row[key].trim()));
         shape[key] = found.value * MIB;
       }
       shapes.push(shape);
@@ -407,26 +522,33 @@ function exercise(block, context) {
   async function submit() {
     const submission = read();
     if (submission === null) {
-      draw();
-      element.querySelector(`#${CSS.escape(`cell-${name}-${wrong.k}-${wrong.key}`)}`)?.focus();
+      say();
+      context.shell.announce(said.textContent);
+      inputs[wrong.k][wrong.key].focus();
       return;
     }
     const asked = JSON.stringify(submission);
     if (echoes.length && confirmed !== asked) {
       confirmed = asked;
-      draw();
+      say();
+      context.shell.announce(said.textContent);
       return;
     }
     echoes = [];
     checks = [];
+    after = `submit-${name}`;
+    say();
     const request = { kind: "exercise", lesson: state.lesson.id, exercise: name, submission };
-    const event = await work(made, context, request, t("lesson.checking"), (heard) => {
-      if (heard.phase === "check") checks = [...checks, heard.check];
+    const event = await work(made, context, request, t("lesson.checking"), {
+      said: t("lesson.checking"),
+      hear: (heard) => { if (heard.phase === "check") checks = [...checks, heard.check]; },
     });
     if (event !== null) {
       checks = event.checks;
+      after = `results-${name}`;
       context.add({ id: id(context, name), kind: "attempt", value: { submission, passed: event.passed, checks: event.checks } });
-      context.shell.announce(t(event.passed ? "lesson.passed" : "lesson.not-yet"));
+      const first = checks.find((each) => !each.passed);
+      context.shell.announce([t(event.passed ? "lesson.passed" : "lesson.not-yet"), first ? alone(first.message, first.parameters) : ""].join(" ").trim());
     }
     draw();
   }
@@ -449,10 +571,10 @@ function closing(block, context) {
         h("caption", null, t("lesson.closing")),
         h("thead", null, h("tr", null, head.map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", null, rows.map((row) => h("tr", null,
-          h("th", { scope: "row" }, row.label), h("td", null, row.guess),
-          h("td", null, row.computed, row.computedKind ? [" ", kindTag("computed", false)] : null),
-          h("td", null, row.measured, row.kind ? [" ", kindTag(row.kind, row.recorded)] : null),
-          h("td", null, row.ratio === null ? "" : times(row.ratio))))))),
+          h("th", { scope: "row" }, row.label), h("td", null, tight(row.guess)),
+          h("td", null, tight(row.computed), row.computedKind ? [" ", kindTag("computed", false)] : null),
+          h("td", null, tight(row.measured), row.kind ? [" ", kindTag(row.kind, row.recorded)] : null),
+          h("td", null, compared(row))))))),
       Object.keys(state.lesson.runs).filter((name) => rows.some((row) => row.runs.includes(name))).map((name) => cardOf(context, name)),
       h("div", { class: "actions", role: "group", "aria-label": t("lesson.export") },
         h("span", null, t("lesson.export")),

@@ -5,7 +5,10 @@ import { oneLine } from "../measure/conditions.mjs";
 import { figure, reportOf, withUnit } from "./values.mjs";
 import { valueOf } from "./arith.mjs";
 
-/** `{head, rows}` of the closing table. A row's `guess` is the locked one; `ratio` is guess / measured. */
+/**
+ * `{head, rows}` of the closing table. A row's `guess` is the locked one; `ratio` is guess / what its
+ * question asks for, `against` which that is: "computed" or "measured".
+ */
 export function evidence(state, progress) {
   const head = ["what", "guess", "computed", "measured", "ratio"].map((key) => t(`lesson.closing.${key}`));
   const rows = state.lesson.closing.map((row) => {
@@ -15,13 +18,15 @@ export function evidence(state, progress) {
     const computed = row.computed ? valueOf(row.computed, state.lesson.sizes) : null;
     const found = row.measured ? figure(state, row.measured) : { value: null, kind: "", recorded: false, runs: [] };
     const guess = lock ? lock.value : null;
+    const against = row.guess && state.lesson.predictions[row.guess].run ? "measured" : "computed";
+    const right = against === "measured" ? found.value : computed;
     return {
       label: row.label[language()], unit: row.unit,
       guess: guess !== null ? withUnit(guess, row.unit) : row.guess ? t(skipped ? "lesson.skipped.short" : "lesson.open.short") : t("lesson.closing.unasked"),
       computed: computed === null ? "" : withUnit(computed, row.unit), computedKind: computed !== null,
       measured: found.value === null ? t("figure.none") : withUnit(found.value, row.unit),
       kind: found.value === null ? "" : found.kind, recorded: found.value !== null && found.recorded, runs: found.runs,
-      ratio: guess !== null && found.value ? guess / found.value : null,
+      ratio: guess !== null && right ? guess / right : null, against,
       values: { guess, computed, measured: found.value },
     };
   });
@@ -35,6 +40,9 @@ function conditions(state, rows) {
     return got ? [{ run: name, label: state.lesson.runs[name].label[language()], recorded: got.recorded, conditions: got.report.conditions }] : [];
   });
 }
+
+/** The comparison of a row in words, "" without one. */
+export const compared = (row) => (row.ratio === null ? "" : t(`lesson.closing.against.${row.against}`, { n: times(row.ratio) }));
 
 const kindText = (row) => (row.kind ? `${t(`kind.${row.kind}`)}${row.recorded ? ` · ${t("kind.recorded")}` : ""}` : "");
 const piped = (text) => String(text).replaceAll("|", "\\|");
@@ -53,7 +61,7 @@ export function markdown(state, context) {
   const lines = [
     `# ${state.lesson.title[language()]}`, "",
     `| ${head.join(" | ")} |`, `|${"---|".repeat(head.length)}`,
-    ...rows.map((row) => `| ${[row.label, row.guess, row.computed, [row.measured, kindText(row)].filter(Boolean).join(" · "), row.ratio === null ? "" : times(row.ratio)].map(piped).join(" | ")} |`),
+    ...rows.map((row) => `| ${[row.label, row.guess, row.computed, [row.measured, kindText(row)].filter(Boolean).join(" · "), compared(row)].map(piped).join(" | ")} |`),
     "",
     ...tries(state, progress).map((each) => `- ${t("lesson.exercise")}: ${each.exercise}, ${t(each.passed ? "lesson.check.passed" : "lesson.check.failed")} (${each.attempts})`),
     "",
@@ -66,11 +74,12 @@ export function markdown(state, context) {
 export function csv(state, context) {
   const { rows } = evidence(state, context.progress());
   const dates = new Map(conditions(state, rows).map((each) => [each.run, each.conditions]));
-  const head = ["lesson", "figure", "unit", "guess", "computed", "measured", "kind", "recorded", "machine", "date"];
+  const head = ["lesson", "figure", "unit", "guess", "computed", "measured", "kind", "recorded", "machine", "date", "ratio", "against"];
   const lines = rows.map((row) => {
     const about = dates.get(row.runs[0]);
     return [state.lesson.id, row.label, row.unit, row.values.guess ?? "", row.values.computed ?? "", row.values.measured ?? "",
-      row.kind, row.recorded, about?.cpu ?? "", about?.date ?? ""].map(quoted).join(",");
+      row.kind, row.recorded, about?.cpu ?? "", about?.date ?? "",
+      row.ratio ?? "", row.ratio === null ? "" : row.against].map(quoted).join(",");
   });
   return `${[head.join(","), ...lines].join("\n")}\n`;
 }
@@ -80,7 +89,8 @@ export function json(state, context) {
   const { rows } = evidence(state, progress);
   return `${JSON.stringify({
     schema: 1, lesson: state.lesson.id, sizes: state.lesson.sizes,
-    figures: rows.map((row) => ({ label: row.label, unit: row.unit, ...row.values, kind: row.kind || null, recorded: row.recorded })),
+    figures: rows.map((row) => ({ label: row.label, unit: row.unit, ...row.values, kind: row.kind || null, recorded: row.recorded,
+      ratio: row.ratio, against: row.ratio === null ? null : row.against })),
     exercises: tries(state, progress), conditions: conditions(state, rows),
     events: context.events().filter((event) => event.id.startsWith(`${state.lesson.id}/`)),
   }, null, 1)}\n`;

@@ -8,7 +8,7 @@ import { download } from "../files.mjs";
 import { language, t } from "../text.mjs";
 import { problem } from "./blocks.mjs";
 import { lessonView } from "./lesson.mjs";
-import { openProgress, readEvents, writeEvents } from "./progress.mjs";
+import { MOST, openProgress, readEvents, writeEvents } from "./progress.mjs";
 
 const BASE = new URL("../../", import.meta.url);
 
@@ -22,7 +22,7 @@ export function create(shell) {
   const element = h("main", { class: "lessons-page" });
   const progress = openProgress(localStorage, () => refresh());
   const states = new Map();
-  let course = null, open = null, wanted = "", gone = false, said = "", hidden = false;
+  let course = null, open = null, wanted = "", gone = false, said = "", seen = false;
 
   window.addEventListener("storage", (event) => progress.hear(event.key));
 
@@ -32,7 +32,7 @@ export function create(shell) {
     element.setAttribute("aria-label", t("nav.lessons"));
     const back = h("button", { type: "button", onclick: () => shell.go("lessons", { lesson: "" }) }, t("course.back"));
     if (gone) replace(element, h("div", { class: "course" }, problem({ message: "lesson.gone" }), back));
-    else if (open !== null) replace(element, open.element);
+    else if (open !== null) { if (element.firstChild !== open.element) replace(element, open.element); }
     else if (course === null || wanted) replace(element, h("p", { class: "hint course", role: "status" }, t("course.loading")));
     else replace(element, courseView());
   }
@@ -57,22 +57,28 @@ export function create(shell) {
       h("section", { class: "keep", "aria-labelledby": "keep-title" },
         h("h3", { id: "keep-title" }, t("course.progress")),
         h("p", { class: "hint" }, t("course.progress.about", { n: progress.events().length })),
+        progress.lasting() ? null : h("p", { class: "said wrong" }, t("course.unkept")),
         h("div", { class: "actions" },
           h("button", { type: "button", id: "progress-export", onclick: () => download("progress.json", "application/json", writeEvents(progress.events())) }, t("course.export")),
           h("label", { class: "file" }, t("course.import"),
             h("input", { type: "file", class: "unseen", id: "progress-import", accept: ".json,application/json", onchange: take }))),
-        h("p", { class: "said", role: "status" }, said)));
+        h("p", { class: "said" }, said)));
   }
 
   async function take(event) {
     const [file] = event.target.files;
     event.target.value = ""; // so that the same file can be chosen again
     if (!file) return;
-    const before = progress.events().length;
     const events = readEvents(await file.text());
-    if (events !== null) progress.import(events);
-    said = events === null ? t("course.import.wrong") : t("course.imported", { n: progress.events().length - before });
+    said = events === null ? t("course.import.wrong") : outcome(progress.import(events));
     draw();
+    shell.announce(said);
+  }
+
+  /** What was kept of an import, and what was not. */
+  function outcome({ added, left, full }) {
+    if (full) return t("course.import.full", { n: left });
+    return left ? t("course.imported.part", { n: added, left, most: MOST }) : t("course.imported", { n: added });
   }
 
   // ---- the page ----------------------------------------------------------------------------------
@@ -87,18 +93,21 @@ export function create(shell) {
     draw();
   }
 
-  /** The state of a lesson, which keeps the measurements of this visit. */
+  /** The state of a lesson, which keeps the place in it. */
   async function stateOf(slug) {
-    if (!states.has(slug)) states.set(slug, { lesson: await fetched(`lessons/${slug}.json`), live: {} });
+    if (!states.has(slug)) states.set(slug, { lesson: await fetched(`lessons/${slug}.json`), live: {}, place: 0 });
     return states.get(slug);
   }
 
+  const active = () => element.getRootNode().activeElement;
+
   return {
     element,
-    /** `lesson` "" is the course. Without it: the lesson that another page took the place of, else the course. */
+    /** `lesson` "" is the course. Without it: the lesson that was open last, else the course. */
     async show(params = {}) {
-      const slug = params.lesson ?? (hidden ? open?.slug : null) ?? "";
-      hidden = false;
+      const slug = params.lesson ?? open?.slug ?? "";
+      const [from, first] = [open?.slug, !seen];
+      seen = true;
       shell.address.set({ lesson: slug });
       if (open?.slug === slug && !gone) {
         draw();
@@ -124,10 +133,12 @@ export function create(shell) {
         }
       }
       draw();
+      open?.back();
+      // Who went here from within keeps a place of the keyboard: the title, or the lesson they left.
+      if (!first && active() === null) (open ? open.here() : element.querySelector(`#lesson-${CSS.escape(from ?? "")}`))?.focus({ preventScroll: true });
     },
     hide() {
       shell.address.set({ lesson: "" });
-      hidden = true;
       open?.leave();
     },
     refresh,

@@ -7,7 +7,28 @@ import { bytes, duration, number, percent, scientific, short, t, times } from ".
 export const VARIANTS = ["op_by_op", "fused"];
 const SUFFIXES = [...VARIANTS, "ratio"];
 
-/** The measurement of a run: the one of this visit, else the recorded one; null without any. */
+/** What a run asks for, as its event says it: a lesson may come to ask for something else. */
+export const askedOf = ({ measure, sizes, pipeline, numerics }) => ({ measure, sizes, pipeline, numerics });
+
+const LEFT_OUT = ["per_kernel", "cold_start", "memory", "quantiles"];
+
+/** A measurement without what no lesson shows. */
+export function slim(report) {
+  if (typeof report !== "object" || report === null || Array.isArray(report)) return report;
+  return Object.fromEntries(Object.entries(report).filter(([key]) => !LEFT_OUT.includes(key)).map(([key, value]) => [key, slim(value)]));
+}
+
+/** Run -> its last measurement in this browser, of `runs` as progress.mjs folds them. */
+export function liveOf(lesson, runs) {
+  const found = {};
+  for (const [name, wanted] of Object.entries(lesson.runs)) {
+    const event = runs.get(`${lesson.id}/${name}`);
+    if (event && JSON.stringify(event.conditions) === JSON.stringify(askedOf(wanted))) found[name] = event.value;
+  }
+  return found;
+}
+
+/** The measurement of a run: the one of this browser, else the recorded one; null without any. */
 export function reportOf(state, run) {
   const live = state.live[run];
   if (live) return { report: live, recorded: false };
@@ -121,6 +142,9 @@ export function isRight(prediction, value, answer) {
   if (prediction.accept) return prediction.accept[0] <= value && value <= prediction.accept[1];
   return answer !== null && Math.abs(value - answer) <= prediction.tolerance * Math.abs(answer);
 }
+
+/** Whether no answer can be so: neither bytes nor a ratio of times are zero or less. */
+export const isImpossible = (value) => value <= 0;
 
 /** The answer of a prediction as a figure. */
 export function answerOf(state, prediction) {
