@@ -67,8 +67,10 @@ def event(id: str, kind: str, value: object, minute: int) -> dict[str, object]:
 
 A, B = event("a", "lock", 640, 1), event("a", "lock", 704, 2)
 SKIP, LATE = event("b", "skip", None, 3), event("b", "lock", 5, 4)
+REPORT = {"latency": {}, "bytes": {}, "launches": {}, "conditions": {"date": "2030-01-01"}}
+RUN, ANEW = event("d", "run", REPORT, 7), event("d", "run", {**REPORT, "launches": {"fused": 1}}, 8)
 TRY, AGAIN = event("c", "attempt", {"passed": False}, 5), event("c", "attempt", {"passed": True}, 6)
-ALL = [A, B, SKIP, LATE, TRY, AGAIN]
+ALL = [A, B, SKIP, LATE, TRY, AGAIN, RUN, ANEW]
 
 
 def test_the_first_lock_wins_whatever_the_order() -> None:
@@ -79,11 +81,13 @@ def test_the_first_lock_wins_whatever_the_order() -> None:
             const s = m.fold({json.dumps(events)});
             return {{ lock: s.locks.get("a").value,
               locked: [...s.locks.keys()], skipped: [...s.skips.keys()],
-              tries: s.attempts.get("c").map((e) => e.value.passed) }};
+              tries: s.attempts.get("c").map((e) => e.value.passed),
+              run: s.runs.get("d").value.launches }};
         }})()""",
         )
         assert found == {
             "lock": 640, "locked": ["a"], "skipped": ["b"], "tries": [False, True],
+            "run": {"fused": 1},
         }  # fmt: skip
 
 
@@ -98,7 +102,8 @@ def test_a_union_is_the_same_from_both_sides_and_adds_nothing_twice() -> None:
 def test_what_is_no_event_is_left_out() -> None:
     wrong = [
         None, 3, {}, {**A, "kind": "erase"}, {**A, "time": "yesterday"}, {**A, "id": 3},
-        {**A, "value": "704"}, {**A, "id": "x" * 300},
+        {**A, "value": "704"}, {**A, "id": "x" * 300}, {**RUN, "value": None},
+        {**RUN, "value": {**REPORT, "conditions": "none"}},
     ]  # fmt: skip
     text = json.dumps({"schema": 1, "events": [*wrong, A]})
     assert js("progress", f"m.readEvents({json.dumps(text)})") == [A]
@@ -115,7 +120,7 @@ def test_two_tabs_and_a_full_storage() -> None:
         """(() => {
         const kept = new Map();
         const storage = { getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) };
-        let heard = 0;
+        let heard = 0, lasting = [];
         const one = m.openProgress(storage), two = m.openProgress(storage, () => { heard += 1; });
         one.add({ id: "a", kind: "lock", value: 1, time: "2030-01-01T00:00:00Z" });
         two.add({ id: "b", kind: "lock", value: 2, time: "2030-01-01T00:00:01Z" });
@@ -125,12 +130,48 @@ def test_two_tabs_and_a_full_storage() -> None:
         const fail = () => { throw new Error("full"); };
         const full = m.openProgress({ getItem: fail, setItem: fail });
         full.add({ id: "a", kind: "lock", value: 9 });
-        return { one: one.events().length, two: two.events().length,
+        lasting = [one.lasting(), full.lasting()];
+        return { lasting, one: one.events().length, two: two.events().length,
           again: again.state().locks.get("a").value,
           heard, full: full.state().locks.get("a").value };
     })()""",
     )
-    assert found == {"one": 3, "two": 3, "again": 1, "heard": 1, "full": 9}
+    assert found == {
+        "lasting": [True, False], "one": 3, "two": 3, "again": 1, "heard": 1, "full": 9,
+    }  # fmt: skip
+
+
+def test_an_import_says_what_was_kept_and_what_was_not() -> None:
+    found = js(
+        "progress",
+        """(() => {
+        const kept = new Map();
+        let room = Infinity;
+        const storage = { getItem: (k) => kept.get(k) ?? null, setItem(k, v) {
+          if (v.length > room) throw new Error("full");
+          kept.set(k, v);
+        } };
+        const many = Array.from({ length: m.MOST + 3 }, (_, k) => ({ id: `e${k}`, kind: "skip",
+          value: null, conditions: null, time: new Date(k).toISOString() }));
+        const one = m.openProgress(storage);
+        const first = one.import(many.slice(0, 2));
+        room = 2000;
+        const full = one.import(many.slice(0, 50));
+        const still = m.openProgress(storage).events().length;
+        room = Infinity;
+        const most = one.import(many);
+        const again = one.import(many.slice(0, 5));
+        one.add({ id: "late", kind: "skip", value: null });
+        return { first, full, still, most, again, all: m.openProgress(storage).events().length };
+    })()""",
+    )
+    most = js("progress", "m.MOST")
+    assert found == {
+        "first": {"added": 2, "left": 0, "full": False},
+        "full": {"added": 0, "left": 48, "full": True}, "still": 2,
+        "most": {"added": most - 2, "left": 3, "full": False},
+        "again": {"added": 0, "left": 0, "full": False}, "all": most + 1,
+    }  # fmt: skip
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -158,6 +199,68 @@ def test_a_figure_is_of_this_visit_before_it_is_recorded() -> None:
     }  # fmt: skip
     for missing in ("y.bytes.fused.measured", "z.latency", "x.constructor.name", "x.latency"):
         assert js("values", f"m.figure({state}, {missing!r}).value") is None
+
+
+def test_a_measurement_is_kept_while_the_lesson_still_asks_for_it() -> None:
+    asked = {"measure": "chain", "sizes": {"r": 2}, "pipeline": None, "numerics": "default"}
+    run = {**asked, "label": {"vi": "x", "en": "x"}}
+    lesson = {"id": "l", "runs": {"a": run, "b": {**run, "sizes": {"r": 3}}, "c": run}}
+    report = {
+        "latency": {"fused": {"p50": 1, "quantiles": [1, 2]}}, "memory": {"x": 1},
+        "conditions": {"sizes": {"r": 2}},
+    }  # fmt: skip
+    found = js(
+        "values",
+        f"""(() => {{
+        const value = m.slim({json.dumps(report)});
+        const event = {{ value, conditions: m.askedOf({json.dumps(run)}) }};
+        const runs = new Map([["l/a", event], ["l/b", event], ["other/c", event]]);
+        return m.liveOf({json.dumps(lesson)}, runs);
+    }})()""",
+    )
+    kept = {"latency": {"fused": {"p50": 1}}, "conditions": {"sizes": {"r": 2}}}
+    assert found == {"a": kept}
+
+
+def test_a_guess_is_held_to_what_its_question_asks() -> None:
+    """Bytes to the arithmetic, whatever a cache moved; a ratio of times to the clock."""
+    lesson = {
+        "id": "l", "sizes": {"r": 64 * 2**20}, "runs": {}, "exercises": {},
+        "title": {"vi": "t", "en": "t"}, "recorded": STATE["lesson"]["recorded"],
+        "predictions": {"bytes": {"expr": "r/2**20", "run": ""}, "ratio": {"expr": "", "run": "x"}},
+        "closing": [
+            {"label": {"vi": "b", "en": "b"}, "unit": "MiB", "guess": "bytes",
+             "computed": "r/2**20", "measured": "y.bytes.fused.simulated/2**20"},
+            {"label": {"vi": "q", "en": "q"}, "unit": "x", "guess": "ratio", "computed": "4",
+             "measured": "x.latency.op_by_op.p50 / x.latency.fused.p50"},
+        ],
+    }  # fmt: skip
+    state = json.dumps({"live": STATE["live"], "lesson": lesson})
+    found = run(f"""
+        const text = await import(`${{EXPLORER}}/text.mjs`);
+        globalThis.fetch = async () => ({{ json: async () => ({{}}) }});
+        await text.speak("en", "http://localhost/");
+        const m = await import(`${{EXPLORER}}/lesson/evidence.mjs`);
+        const locks = new Map([["l/bytes", {{ value: 64 }}], ["l/ratio", {{ value: 6 }}]]);
+        const progress = {{ locks, skips: new Map(), attempts: new Map(), runs: new Map() }};
+        const context = {{ progress: () => progress, events: () => [] }};
+        const state = {state};
+        console.log(JSON.stringify({{
+          rows: m.evidence(state, progress).rows.map((row) => [row.ratio, row.against]),
+          csv: m.csv(state, context).split("\\n").slice(1, 3)
+            .map((row) => row.split(",").slice(-2)),
+          json: JSON.parse(m.json(state, context)).figures.map((row) => [row.ratio, row.against]),
+        }}));
+    """)
+    assert found == {
+        "rows": [[1, "computed"], [2, "measured"]],
+        "csv": [["1", "computed"], ["2", "measured"]],
+        "json": [[1, "computed"], [2, "measured"]],
+    }
+
+
+def test_what_can_be_no_answer_is_known() -> None:
+    assert js("values", "[-5, 0, 0.1, 704].map(m.isImpossible)") == [True, True, False, False]
 
 
 def test_kinds_say_where_a_number_comes_from() -> None:
