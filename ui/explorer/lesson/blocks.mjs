@@ -1,7 +1,7 @@
 // The blocks of a lesson that run: views, runs, listings, predictions, exercises, the closing table.
 // Each is `{element, draw(what)}`; `what` is "figures", "progress" or "all".
 
-import { code, h, keepFocus, replace, unseen } from "../dom.mjs";
+import { code, h, keepFocus, replace } from "../dom.mjs";
 import { download } from "../files.mjs";
 import { conditionCard } from "../measure/conditions.mjs";
 import { alone, date, known, language, number, t } from "../text.mjs";
@@ -110,11 +110,11 @@ function view(block, context) {
         type: "button", class: "view-beside", id: `view-${name}`, "aria-pressed": String(beside.shown() === name),
         onclick: () => beside.show(name, true),
       }, t("lesson.view", { label: text })),
-      h("a", { class: "view-explore", href: address(keys), onclick: (event) => {
+      h("a", { class: "view-explore", href: address(keys), "aria-label": `${t("lesson.view.explore")}: ${text}`, onclick: (event) => {
         if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
         event.preventDefault();
         context.shell.go("explore", { view: keys });
-      } }, t("lesson.view.explore"), unseen(`: ${text}`)));
+      } }, t("lesson.view.explore")));
   }
   draw();
   return made;
@@ -172,7 +172,7 @@ function run(block, context, k) {
     keepFocus(element, () => within(element, made.job ? `cancel-run-${k}` : `run-${k}`), () => {
       replace(actions,
         h("div", { class: "actions" }, made.job ? progress(made.job, `cancel-run-${k}`)
-          : h("button", { type: "button", id: `run-${k}`, onclick: start }, t("lesson.run.start"), unseen(`: ${names}`))),
+          : h("button", { type: "button", id: `run-${k}`, "aria-label": `${t("lesson.run.start")}: ${names}`, onclick: start }, t("lesson.run.start"))),
         made.error && !made.error.cancelled ? problem(made.error, fallback()) : null);
     });
     if (what === "job" || (what === "progress" && !block.hide.length)) return;

@@ -131,13 +131,13 @@ export function lessonView({ shell, state, course, progress }) {
 
   /** The block at the top of what is seen of the column. */
   function topmost() {
-    const top = column.getBoundingClientRect().top;
+    const top = nav.getBoundingClientRect().bottom;
     return blocks.find((each) => each.element.getBoundingClientRect().bottom > top)?.element;
   }
 
   /** Draw everything; the block at the top of the column stays there, however high the others become. */
   function redrawInPlace() {
-    const top = column.getBoundingClientRect().top;
+    const top = nav.getBoundingClientRect().bottom;
     const first = topmost();
     const box = first?.getBoundingClientRect();
     const share = box?.height ? (top - box.top) / box.height : 0;
