@@ -574,7 +574,7 @@ function closing(block, context) {
           h("th", { scope: "row" }, row.label), h("td", null, tight(row.guess)),
           h("td", null, tight(row.computed), row.computedKind ? [" ", kindTag("computed", false)] : null),
           h("td", null, tight(row.measured), row.kind ? [" ", kindTag(row.kind, row.recorded)] : null),
-          h("td", null, compared(row))))))),
+          h("td", null, tight(compared(row)))))))),
       Object.keys(state.lesson.runs).filter((name) => rows.some((row) => row.runs.includes(name))).map((name) => cardOf(context, name)),
       h("div", { class: "actions", role: "group", "aria-label": t("lesson.export") },
         h("span", null, t("lesson.export")),
