@@ -552,7 +552,6 @@ def label_of(learner: Learner, run: str) -> str:
 
 def test_an_exercise_reads_numbers_as_the_page_writes_them(learner: Learner, server: str) -> None:
     say = learner.say
-    learner.page.set_viewport_size({"width": 900, "height": 700})  # no explorer that speaks
     learner.open(server, FUSION)
     learner.skip_all()
     box = learner.exercise

@@ -116,7 +116,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
     });
     const select = pending?.select ?? nameOf(kept);
     if (select) act.pick(select);
-    shell.announce(announcement(store.get()));
+    if (!pending?.quiet) shell.announce(announcement(store.get()));
   }
 
   const act = {
@@ -263,7 +263,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
         store.set({ ...patch, ...(at >= 0 ? { at, event: config.event ?? null } : {}) });
         if (config.select) act.pick(config.select);
       } else {
-        const pending = { pass: config.pass, at: config.pass ? undefined : config.at, event: config.event, select: config.select };
+        const pending = { pass: config.pass, at: config.pass ? undefined : config.at, event: config.event, select: config.select, quiet: embedded };
         store.set({ ...patch, pending, compile: null, left: null, leftAsked: "" });
       }
       const both = config.before ?? "";
