@@ -153,7 +153,11 @@ export function create(shell) {
     show(given) {
       drops.on();
       takeTimes();
-      if (given.view) { open(given.view.model, { before: "", ...given.view }); return; }   // as a lesson shows it
+      if (given.config) {   // as a lesson shows it, whatever stood there
+        explorer.store.set({ view: "", merged: false, overlay: "none" });
+        open(given.config.model, { before: "", ...given.config });
+        return;
+      }
       if (given.back && !given.model && chosen) { leave(); return; }
       const params = given.model || given.gone ? given : shell.address.get();   // as another page left it
       if (params.model) {

@@ -113,7 +113,7 @@ function view(block, context) {
       h("a", { class: "view-explore", href: address(keys), "aria-label": `${t("lesson.view.explore")}: ${text}`, onclick: (event) => {
         if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
         event.preventDefault();
-        context.shell.go("explore", { view: keys });
+        context.shell.go("explore", { config: keys });
       } }, t("lesson.view.explore")));
   }
   draw();
@@ -121,11 +121,13 @@ function view(block, context) {
 }
 
 /** What of a view an address can say: a link that is opened in another tab shows the model so. */
-function address({ model, pipeline, sizes, dock }) {
+function address({ model, pipeline, sizes, dock, before, overlay }) {
   const query = new URLSearchParams({ model });
   if (pipeline) query.set("passes", pipeline);
   if (sizes) query.set("bind", Object.entries(sizes).map(([key, value]) => `${key}=${value}`).join(","));
   if (dock) query.set("tab", dock);
+  if (before) query.set("left", before);
+  if (overlay) query.set("colour", overlay);
   if (language() !== "vi") query.set("lang", language());
   return `?${query}`;
 }
