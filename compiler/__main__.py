@@ -117,20 +117,25 @@ def options_of(args: argparse.Namespace) -> Options:
     """The options that all commands share. A store keeps the profile of its machine too.
 
     `run` binds its sizes to the engine that serves all of them; the other commands also tell the
-    cost model.
+    cost model. It knows a sample's own sizes by itself.
     """
+    from compiler.measure.inputs import assumed_sizes
     from compiler.measure.machine import stored_machine
 
+    model, pin = find_model(args.model), assignments(args.pin, "--pin")
+    sizes = {} if args.command == "run" else assignments(args.size, "--size")
+    if args.command != "measure":
+        sizes = assumed_sizes(model, pin, sizes)
     return Options(
-        model=find_model(args.model),
+        model=model,
         target=args.target,
-        pin=assignments(args.pin, "--pin"),
+        pin=pin,
         pipeline=args.pipeline,
         numerics=args.numerics,
         machine=stored_machine(args.store) if args.store else None,
         threads=args.threads,
         store=args.store,
-        sizes={} if args.command == "run" else assignments(args.size, "--size"),
+        sizes=sizes,
     )
 
 
@@ -162,6 +167,9 @@ def print_explanation(trace: Trace, lang: str) -> None:
 
     print(f"{trace.name}  target={trace.target}  numerics={trace.numerics}")
     print(f"pipeline: {trace.pipeline}")
+    if trace.assumed:
+        sizes = ", ".join(f"{name}={size}" for name, size in trace.assumed.items())
+        print(f"gains are estimated at {sizes}")
     for k, r in enumerate(trace.records, 1):
         before, after = count(r.before, r.unit), count(r.after, r.unit)
         state = f"{r.unit} {before} -> {after}" if r.changed else "did nothing"
@@ -181,7 +189,8 @@ def print_explanation(trace: Trace, lang: str) -> None:
             text = say(d.message, dict(d.parameters), lang)
             print(
                 f"    {d.verdict} {d.a} + {d.b} [{d.tier}] {d.rule}: {text} "
-                f"(bytes {d.bytes_before} -> {d.bytes_after}; estimated gain {d.gain * 1e6:.2f} us)"
+                f"(bytes {d.bytes_before or 'not known'} -> {d.bytes_after or 'not known'}; "
+                f"estimated gain {d.gain * 1e6:.2f} us)"
             )
     breaks = trace.breaks()
     if breaks:

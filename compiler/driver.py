@@ -145,7 +145,7 @@ def compile(
     for r in records:
         phase = {"import": "import", "emit": "emit", "build": "compile"}.get(r.name, "passes")
         phases[phase] = phases.get(phase, 0.0) + r.milliseconds
-    trace = Trace(loaded.name, text, target, numerics, tuple(records))
+    trace = Trace(loaded.name, text, target, numerics, tuple(records), context.sizes)
     hit = folder is not None and folder.is_dir()
     changed = () if hit or store is None else changed_components(Path(store), loaded.name, key)
     start = time.perf_counter()
@@ -346,5 +346,6 @@ def trace_model(
         record = run_pass(p, module, context)
         module = record.after
         records.append(record)
-    trace = Trace(loaded.name, print_pipeline(passes), context.target, numerics, tuple(records))
+    text = print_pipeline(passes)
+    trace = Trace(loaded.name, text, context.target, numerics, tuple(records), context.sizes)
     return trace, context

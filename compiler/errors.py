@@ -168,7 +168,12 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     ),
     "inputs.unknown-shape": (
         "the shape of input {input!r} is not known, so none can be made",
-        "Give the inputs as a file of arrays.",
+        "Give the inputs as a file of arrays: measure MODEL --inputs X.npz on the command line.",
+    ),
+    "inputs.fitting": (
+        "input {input!r} tells {op} {node!r} a shape, axes, a count or places: numbers made up at "
+        "random would not fit",
+        "Give the inputs as a file of arrays: measure MODEL --inputs X.npz on the command line.",
     ),
     "inputs.unreadable": (
         "the inputs cannot be read: {reason}",

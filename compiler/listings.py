@@ -94,7 +94,8 @@ def plan_listing(module: Module) -> dict[str, Json]:
 
     A step is `{kind, name, text, values, origins, reads, writes, floor, touched, domain, exact}`:
     the bytes hold where `domain` is not 0 and are null where no type tells them; `values` are the
-    values that it makes. A binding step moves nothing.
+    values that it makes. A binding step moves nothing. Of a GPU's plan, `untiled` of the compile
+    (compiler/measure/report.py) is what says what must be moved.
     """
     plan = module.plan
     if plan is None:
@@ -138,8 +139,7 @@ def _bytes(step: StepBytes) -> dict[str, Json]:
 
     return {
         "kind": step.kind, "name": step.name, "origins": origins_json(step.origins),
-        "reads": text(step.reads), "writes": text(step.writes), "floor": text(step.floor),
-        "touched": text(step.touched), "domain": str(step.domain), "exact": step.exact,
+        "reads": text(step.reads), "writes": text(step.writes), **step.to_json(),
     }  # fmt: skip
 
 

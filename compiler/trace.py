@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from compiler.fusion.decisions import Decision
+from compiler.fusion.decisions import ASSUMED, Decision
 from compiler.ir.edits import Event, Parameters
 from compiler.ir.graph import Op, format_origin
 from compiler.ir.module import EMPTY, Module
@@ -82,13 +82,15 @@ def _parameters(parameters: Parameters) -> Json:
 
 @dataclass(frozen=True)
 class Trace:
-    """All records of one compile. `final` is the module at the end."""
+    """All records of one compile. `final` is the module at the end; `sizes` are those that the
+    cost model was told of."""
 
     name: str
     pipeline: str
     target: str
     numerics: str
     records: tuple[PassRecord, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def final(self) -> Module:
@@ -103,6 +105,11 @@ class Trace:
 
     def module_after(self, name: str) -> Module:
         return self.record(name).after
+
+    @property
+    def assumed(self) -> dict[str, int]:
+        """The size that the cost model assumed of every symbol: gains are estimates for these."""
+        return {s.name: self.sizes.get(s.name, ASSUMED) for s in self.final.dims}
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -155,6 +162,7 @@ class Trace:
                 {"name": s.name, "low": s.low, "high": s.high, "divisor": s.divisor}
                 for s in self.final.dims
             ],
+            "assumed": dict(self.assumed),
             "passes": [
                 {
                     "name": r.name,
@@ -191,8 +199,8 @@ class Trace:
                     "rule": d.rule,
                     "message": d.message,
                     "parameters": _parameters(d.parameters),
-                    "bytes_before": str(d.bytes_before),
-                    "bytes_after": str(d.bytes_after),
+                    "bytes_before": None if d.bytes_before is None else str(d.bytes_before),
+                    "bytes_after": None if d.bytes_after is None else str(d.bytes_after),
                     "gain": d.gain,
                 }
                 for d in self.decisions

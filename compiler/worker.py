@@ -32,7 +32,8 @@ from compiler.history import history
 from compiler.listings import kernel_listings, param_listing, plan_listing
 from compiler.measure.drift import with_drift
 from compiler.measure.effects import effects
-from compiler.measure.report import baseline, explanation
+from compiler.measure.inputs import assumed_sizes
+from compiler.measure.report import baseline, explanation, untiled
 from compiler.passes.base import Built as BuiltKernel
 from compiler.pipeline import Pipeline, for_target, print_pipeline
 from compiler.trace import Json, PassRecord, Trace, count
@@ -166,7 +167,8 @@ class Worker:
         model = load(job.request)
         blobs = Blobs(Path(_text(job.request, "blobs")))
         passes = for_target(read_pipeline(self._pipeline(options)), options.target)
-        reached = Reached(model.name, options, passes, blobs)
+        sizes = assumed_sizes(_text(job.request, "model"), options.pin, options.sizes)
+        reached = Reached(model.name, options, passes, blobs, sizes)
         try:
             built = compiler.compile(
                 model,
@@ -175,7 +177,7 @@ class Worker:
                 pipeline=passes,
                 numerics=options.numerics,
                 threads=options.threads,
-                sizes=options.sizes,
+                sizes=sizes,
                 progress=self._on_pass(job, reached),
                 cancel=job.cancel,
                 kernels=self._known(options.target),
@@ -192,7 +194,7 @@ class Worker:
             "trace": blobs.put({**trace.to_json(), **explanation(built)}),
             "history": blobs.put(history(trace.records)),
             "kernels": [{"name": k["name"], "blob": blobs.put(k)} for k in listings],
-            "plan": blobs.put(plan_listing(final)),
+            "plan": blobs.put(plan_listing(untiled(built))),
             "params": blobs.put({"params": param_listing(final, built.context.params)}),
             "key": {"digest": built.key.digest, **dict(built.key.components)},
             "compiled": newly_built(trace.records),
@@ -435,19 +437,23 @@ class Blobs:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a compile has got: the records so far of the passes that it runs."""
+    """How far a compile has got: the records so far of the passes that it runs, for the sizes that
+    its cost model assumes."""
 
     name: str
     options: Options
     pipeline: Pipeline
     blobs: Blobs
+    sizes: Mapping[str, int]
     records: list[PassRecord] = field(default_factory=list[PassRecord])
 
     def put(self) -> dict[str, Json]:
         """Digests of `trace` and `history` up to here."""
         text = print_pipeline(self.pipeline)
         records = tuple(self.records)
-        trace = Trace(self.name, text, self.options.target, self.options.numerics, records)
+        trace = Trace(
+            self.name, text, self.options.target, self.options.numerics, records, self.sizes
+        )  # fmt: skip
         return {
             "trace": self.blobs.put(trace.to_json()),
             "history": self.blobs.put(history(records)),

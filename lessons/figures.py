@@ -98,7 +98,7 @@ def formulas(run: Run) -> Report:
     built = _built(run.measure, run.pipeline)
     about = cast(Mapping[str, Mapping[str, Json]], compiler.explanation(built))
     floors = {
-        variant: {"floor": arith.value_of(str(text), run.sizes)}
+        variant: {"floor": None if text is None else arith.value_of(str(text), run.sizes)}
         for variant, text in about["floor_formula"].items()
     }
     return {"launches": about["launches"], "bytes": floors}

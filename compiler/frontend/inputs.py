@@ -3,6 +3,9 @@
     float: normal(0, 1)     bool: a coin     integer: 0 … n - 1, n the extent of the axis that the
     Gathers which use it pick from (the smallest of several), else 8
 
+Nothing is made up for an input that must fit other data by its values: the shape of a Reshape, the
+axes of a ReduceSum.
+
 Teaches: random integers are no inputs; an index has a range, and the graph tells it.
 """
 
@@ -39,12 +42,31 @@ CARRIERS = frozenset({
 """Operators that pass the integers of input 0 on: what indexes behind them bounds them too."""
 
 
+FITTING: Mapping[str, tuple[int, ...]] = {
+    "Reshape": (1,), "Expand": (1,), "Split": (1,), "Squeeze": (1,), "Unsqueeze": (1,),
+    "Slice": (3, 4), "Resize": (2, 3), "Upsample": (1,), "CenterCropPad": (1,), "TopK": (1,),
+    "CumSum": (1,), "SequenceAt": (1,), "SequenceErase": (1,), "SequenceInsert": (2,),
+    **{f"Reduce{name}": (1,) for name in (
+        "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare",
+    )},
+}  # fmt: skip
+"""Operands that tell shapes, axes, counts or places: numbers at random there fit nothing."""
+
+ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div"})
+
+
 def make_inputs(module: Module, sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
     """One array an input, C-contiguous, the same for the same module, sizes and seed.
 
     Best called on the module after `infer-shapes`. A symbol without a size gets 4, brought within
-    its bounds. InputsError for an input of unknown rank, MemoryError for one that is too large.
+    its bounds. InputsError for an input of unknown rank and for one that can't be made up,
+    MemoryError for one that is too large.
     """
+    fitting = fitting_inputs(module)
+    for v in module.graph.inputs:
+        if v.name in fitting:
+            node, operator = fitting[v.name]
+            raise InputsError("inputs.fitting", input=v.name, node=node, op=operator)
     full = {s.name: sizes.get(s.name, default_size(s)) for s in module.dims}
     full.update(sizes)
     bounds = index_bounds(module, full)
@@ -82,6 +104,28 @@ def index_bounds(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
             for name in node.inputs if kind == "Concat" else node.inputs[:1]:
                 bound(name, min(found, default=None))
     return bounds
+
+
+def fitting_inputs(module: Module) -> dict[str, tuple[str, str]]:
+    """Value name -> (node, operator) that it must fit, seen backwards from the operands in
+    `FITTING`."""
+    names = {n.position: n.name for n in module.nodes}
+    found: dict[str, tuple[str, str]] = {}
+    for op in reversed(module.graph.ops):
+        node = onnx_form(op)
+        if node is None:
+            continue
+        _, kind = operator_name(node)
+        for k in FITTING.get(kind, ()):
+            name = node.inputs[k] if k < len(node.inputs) else None
+            if name is not None:
+                label = next((names[o] for o in sorted(op.origins) if names.get(o)), op.key)
+                found.setdefault(name, (label, kind))
+        if kind in CARRIERS | ARITHMETIC | INDEXED.keys():
+            after = next((found[v.name] for v in node.outputs if v.name in found), None)
+            inputs = node.inputs if kind in {"Concat", *ARITHMETIC} else node.inputs[:1]
+            found |= {n: after for n in inputs if n is not None and after is not None}
+    return found
 
 
 def _extent(node: Op, source: TensorType, sizes: Mapping[str, int]) -> int | None:

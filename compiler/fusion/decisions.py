@@ -8,6 +8,8 @@ from compiler.ir.dims import Dim
 from compiler.ir.edits import Parameters
 
 MERGED, REFUSED = "merged", "refused"
+ASSUMED = 4
+"""What the cost model takes for a dimension of which nobody says how long it is."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Decision:
 
     `verdict` is `merged` or `refused`; `rule` the first that failed (`R1`…`R8`, `gain`, `forbid`)
     or, for a merge, what carried it (`gain`, `force`, `origin`). Bytes are floors before and
-    after, as polynomials; `gain` in seconds at the sizes assumed by the cost model (an estimate).
+    after, as polynomials, None where an array's type is not known; `gain` in seconds at the sizes
+    assumed by the cost model (an estimate).
     """
 
     a: str
@@ -26,6 +29,6 @@ class Decision:
     rule: str
     message: str
     parameters: Parameters
-    bytes_before: Dim
-    bytes_after: Dim
+    bytes_before: Dim | None
+    bytes_after: Dim | None
     gain: float

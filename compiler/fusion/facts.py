@@ -79,7 +79,7 @@ class Facts:
         self._normal = Equalities(guards).normal
         self._solid: dict[str, Shape] = {}
         self._sizes: dict[Dim, int] = {}
-        self._bytes: dict[str, Dim] = {}
+        self._bytes: dict[str, Dim | None] = {}
 
     def _role(self, op: Op) -> Role:
         if op.kind == "const" or (op.kind == "dims" and op.type.rank == 0):
@@ -207,15 +207,19 @@ class Facts:
 
     def nbytes(self, name: str) -> Dim:
         """Bytes of a value; 0 where its type is unknown or has no fixed size, and for literals."""
-        found = self._bytes.get(name)
-        if found is None:
+        found = self.known_bytes(name)
+        return ZERO if found is None else found
+
+    def known_bytes(self, name: str) -> Dim | None:
+        """Bytes of a value, 0 for a literal; None where its type is unknown or of no fixed size."""
+        if name not in self._bytes:
             type = self.types[name]
             try:
-                found = ZERO if not type.known or self.is_leaf(name) else type.nbytes
+                known = type.nbytes if type.known else None
             except ValueError:
-                found = ZERO
-            self._bytes[name] = found
-        return found
+                known = None
+            self._bytes[name] = ZERO if self.is_leaf(name) else known
+        return self._bytes[name]
 
     def footprint(self, name: str, indexes: Iterable[Index], domain: Shape) -> Dim:
         """Bytes of the elements read at the given places over a domain, those of different places

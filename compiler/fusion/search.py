@@ -23,7 +23,7 @@ from compiler.ir.edits import Parameters
 from compiler.ir.graph import Graph, Op, Origins
 from compiler.ir.machine import MachineProfile
 
-from .cost import Cost, border_cost, cost, joined, operations
+from .cost import Cost, border_cost, cost, joined, operations, total
 from .decisions import MERGED, REFUSED, Decision
 from .facts import Facts, Role
 from .legality import MAX_OPS, Failure, Form, Reachability, analyse, fail
@@ -377,8 +377,8 @@ class _Search:
     ) -> None:  # fmt: skip
         first, second = (a, b) if a.members[-1] < b.members[-1] else (b, a)
         self.decisions.append(_decision(
-            self._name(first), self._name(second), tier, verdict, rule, message, parameters,
-            (first.cost, second.cost), attempt.cost, attempt.gain,
+            self.facts, self._name(first), self._name(second), tier, verdict, rule, message,
+            parameters, (first.cost, second.cost), attempt.cost, attempt.gain,
         ))  # fmt: skip
 
     def _name(self, g: Group) -> str:
@@ -413,7 +413,7 @@ class _Search:
         failure = attempt.failure
         assert failure is not None
         return _decision(
-            self._name(a), self._name(b), tier, REFUSED, failure.rule, failure.message,
+            self.facts, self._name(a), self._name(b), tier, REFUSED, failure.rule, failure.message,
             failure.parameters, (a.cost, b.cost), attempt.cost, attempt.gain,
         )  # fmt: skip
 
@@ -454,7 +454,7 @@ class _Search:
             lower, upper = sorted((g.members[-1], at))
             tier = EPILOGUE if at in before else PROLOGUE
             found[lower, upper] = _decision(
-                facts.ops[lower].key, facts.ops[upper].key,
+                facts, facts.ops[lower].key, facts.ops[upper].key,
                 tier, REFUSED, "R1", f"fuse.R1.{tier}" if op.kind == "contract" else "fuse.R1",
                 (("library", op.key),), (g.cost, price), as_one, gain,
             )  # fmt: skip
@@ -466,9 +466,15 @@ def _mask(members: Sequence[int]) -> int:
 
 
 def _decision(
-    a: str, b: str, tier: str, verdict: str, rule: str, message: str, parameters: Parameters,
-    before: tuple[Cost, Cost], after: Cost, gain: float,
+    facts: Facts, a: str, b: str, tier: str, verdict: str, rule: str, message: str,
+    parameters: Parameters, before: tuple[Cost, Cost], after: Cost, gain: float,
 ) -> Decision:  # fmt: skip
+    def floor(*costs: Cost) -> Dim | None:
+        names = [name for each in costs for name, _ in each.arrays]
+        known = all(facts.known_bytes(name) is not None for name in names)
+        return total(each.bytes for each in costs) if known else None
+
     named = (("a", a), ("b", b), *parameters)
-    floor = before[0].bytes + before[1].bytes
-    return Decision(a, b, tier, verdict, rule, message, named, floor, after.bytes, gain)
+    return Decision(
+        a, b, tier, verdict, rule, message, named, floor(*before), floor(after), gain
+    )  # fmt: skip

@@ -25,8 +25,7 @@ from compiler.ir.module import Module
 from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Operand, Step
 from compiler.ir.printer import canonical_kernel
 from compiler.measure.operations import call_operations, kernel_operations
-
-UNKNOWN_FORMULA = "?"
+from compiler.trace import Json
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,18 @@ class StepBytes:
         return _at(self.operations, self.domain, sizes)
 
     @property
-    def formula(self) -> str:
+    def formula(self) -> str | None:
         """The floor as text: `12*cols*rows+8*cols`."""
-        return UNKNOWN_FORMULA if self.floor is None else str(self.floor)
+        return None if self.floor is None else str(self.floor)
+
+    def to_json(self) -> dict[str, Json]:
+        """What `floor_at` needs, as text: `{floor, touched, domain, exact}`."""
+        return {
+            "floor": self.formula,
+            "touched": None if self.touched is None else str(self.touched),
+            "domain": str(self.domain),
+            "exact": self.exact,
+        }
 
 
 def _at(value: Dim | None, domain: Dim, sizes: Mapping[str, int]) -> int | None:
@@ -174,15 +182,15 @@ def _total(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def floor_formula(steps: Iterable[StepBytes]) -> str:
-    """The floor of a run as a polynomial over the symbols; ` + ?` where a step is not known."""
-    total, unknown = ZERO, False
+def floor_formula(steps: Iterable[StepBytes]) -> str | None:
+    """The floor of a run as a polynomial over the symbols, where no step's domain is 0; None where
+    a step is not known."""
+    total = ZERO
     for step in steps:
         if step.floor is None:
-            unknown = True
-        else:
-            total = total + step.floor
-    return f"{total} + {UNKNOWN_FORMULA}" if unknown else str(total)
+            return None
+        total = total + step.floor
+    return str(total)
 
 
 def distinct_kernels(module: Module) -> int:

@@ -22,6 +22,7 @@ from compiler.frontend.load import OnnxModel, Source, load
 from compiler.measure.accuracy import Accuracy, compare_all
 from compiler.measure.bytes import step_bytes, total_floor
 from compiler.measure.conditions import Conditions
+from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import bound_inputs
 from compiler.measure.timing import Latency, interleave
 from compiler.passes.base import Built as BuiltKernel
@@ -96,8 +97,8 @@ def effects(
 
     def built_by(chosen: Pipeline) -> Built:
         return compile(
-            loaded, "cpu", pin, chosen, numerics, threads=threads, sizes=sizes, cancel=stop,
-            kernels=known,
+            loaded, "cpu", pin, chosen, numerics, threads=threads,
+            sizes=assumed_sizes(path, pin or {}, sizes or {}), cancel=stop, kernels=known,
         )  # fmt: skip
 
     whole = built_by(passes)

@@ -85,6 +85,15 @@ def sample_sizes(model: str | Path) -> dict[str, int]:
     return {}
 
 
+def assumed_sizes(
+    model: str | Path | None, pin: Mapping[str, int], given: Mapping[str, int]
+) -> dict[str, int]:
+    """What the cost model is told: the sizes asked for, else the sample's own, so that a gain is
+    estimated for the sizes that are shown and measured. Pinned symbols are no longer there."""
+    own = sample_sizes(model) if model is not None else {}
+    return {name: size for name, size in own.items() if name not in pin} | dict(given)
+
+
 def made_inputs(built: Built, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
     """One array an input, the same for the same model, sizes and seed. InputsError for an input
     of unknown rank."""

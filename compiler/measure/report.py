@@ -46,7 +46,7 @@ from compiler.measure.bytes import (
 from compiler.measure.conditions import Conditions
 from compiler.measure.copies import copies
 from compiler.measure.counting import Cache, Counted, count
-from compiler.measure.inputs import made_inputs, read_inputs, sizes_of
+from compiler.measure.inputs import assumed_sizes, made_inputs, read_inputs, sizes_of
 from compiler.measure.machine import peak
 from compiler.measure.timing import Latency, interleave
 from compiler.passes.base import Built as BuiltKernel
@@ -76,10 +76,12 @@ REFERENCE, OP_BY_OP_NAME, FUSED = "reference", "op_by_op", "fused"
 @dataclass(frozen=True)
 class StepReport:
     """One step: its bytes, its arithmetic operations by the formula (None: not known), and the
-    median of its time alone, in seconds (None: not timed)."""
+    median of its time alone, in seconds (None: not timed). `exact`: the floor is the number itself,
+    by its closed form or counted, not only an upper bound."""
 
     bytes: StepBytes
     floor: int | None
+    exact: bool
     touched: int | None
     simulated: int | None
     operations: int | None
@@ -94,7 +96,7 @@ class StepReport:
             "simulated": self.simulated,
             "operations": self.operations,
             "formula": self.bytes.formula,
-            "exact": self.bytes.exact,
+            "exact": self.exact,
             "origins": [format_origin(o) for o in sorted(self.bytes.origins)],
             "p50": None if self.p50 is None else self.p50 * 1e3,
         }
@@ -107,7 +109,7 @@ class Variant:
     pipeline: str
     launches: int
     kernels: int
-    formula: str
+    formula: str | None
     floor: int | None
     touched: int | None
     simulated: int | None
@@ -245,7 +247,8 @@ def measure(
     def built_by(chosen: Pipeline) -> Built:
         return compile(
             loaded, target, pin, chosen, numerics, None, machine, threads, store,
-            sizes=sizes, progress=progress, cancel=stop, kernels=kernels,
+            sizes=assumed_sizes(path, pin or {}, sizes or {}), progress=progress, cancel=stop,
+            kernels=kernels,
         )  # fmt: skip
 
     fused, plain = built_by(passes), built_by(baseline(passes))
@@ -612,6 +615,7 @@ def _steps(
             StepReport(
                 step,
                 floor if floor is not None or seen is None else seen.floor,
+                seen is not None if floor is None else step.exact,
                 _touched(built, (step,), sizes) if seen is None else seen.touched,
                 None if seen is None else seen.simulated,
                 step.operations_at(sizes),
@@ -664,23 +668,28 @@ def _cold(
 
 
 def explanation(built: Built) -> dict[str, Json]:
-    """`launches`, `kernels` and `floor_formula` of op by op and of what was built."""
+    """`launches`, `kernels`, `floor_formula` and `floors` of op by op and of what was built."""
     context = built.context
     pipeline = read_pipeline(built.trace.pipeline)
     plain, _ = trace_model(
         built.model, baseline(pipeline), numerics=context.numerics, pin=context.pin,
         sizes=context.sizes, until="emit",
     )  # fmt: skip
-    both = {OP_BY_OP_NAME: plain.final, FUSED: built.module}
+    both = {OP_BY_OP_NAME: plain.final, FUSED: untiled(built)}
     launches: dict[str, Json] = {}
     kernels: dict[str, Json] = {}
     formulas: dict[str, Json] = {}
+    floors: dict[str, Json] = {}
     for name, module in both.items():
         assert module.plan is not None
         launches[name] = module.plan.launches()
         kernels[name] = distinct_kernels(module)
-        formulas[name] = floor_formula(step_bytes(module))
-    return {"launches": launches, "kernels": kernels, "floor_formula": formulas}
+        steps = step_bytes(module)
+        formulas[name] = floor_formula(steps)
+        floors[name] = [step.to_json() for step in steps]
+    return {
+        "launches": launches, "kernels": kernels, "floor_formula": formulas, "floors": floors,
+    }  # fmt: skip
 
 
 # ---- as text -------------------------------------------------------------------------------------
@@ -704,7 +713,7 @@ def print_report(report: Report) -> str:
             ("bytes", "floor", "touched", "simulated", "measured", "of copy bandwidth"),
             [(TITLES[n], *_byte_cells(v)) for n, v in both.items()],
         ),
-        "\n".join(f"floor, {TITLES[n]}: {v.formula}" for n, v in both.items()),
+        "\n".join(f"floor, {TITLES[n]}: {v.formula or 'not known'}" for n, v in both.items()),
         _table(
             ("", "launches", "kernels"),
             [(TITLES[n], str(v.launches), str(v.kernels)) for n, v in both.items()],
@@ -734,8 +743,9 @@ def _latency_rows(report: Report) -> Iterable[Sequence[str]]:
 
 def _byte_cells(variant: Variant) -> Sequence[str]:
     share = "-" if variant.bandwidth is None else f"{variant.bandwidth:.0%}"
-    words = (variant.floor, variant.touched, variant.simulated, variant.measured)
-    return *map(_bytes, words), share
+    words = (variant.touched, variant.simulated, variant.measured)
+    exact = all(step.exact for step in variant.steps)
+    return _floor(variant.floor, exact), *map(_bytes, words), share
 
 
 def _error_cells(error: Accuracy | None) -> Sequence[str]:
@@ -748,8 +758,9 @@ def _error_cells(error: Accuracy | None) -> Sequence[str]:
 
 def _step_cells(step: StepReport) -> Sequence[str]:
     nodes = " ".join(format_origin(o) for o in sorted(step.bytes.origins))
-    words = (step.floor, step.touched, step.simulated)
-    return step.bytes.kind, *map(_bytes, words), _ms(step.p50), nodes
+    words = (step.touched, step.simulated)
+    floor = _floor(step.floor, step.exact)
+    return step.bytes.kind, floor, *map(_bytes, words), _ms(step.p50), nodes
 
 
 def _cold_lines(phases: Mapping[str, Json]) -> Iterable[str]:
@@ -775,6 +786,10 @@ def _ms(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} us"
+
+
+def _floor(value: int | None, exact: bool) -> str:
+    return _bytes(value) if value is None or exact else f"<= {_bytes(value)}"
 
 
 def _bytes(value: int | None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from compiler.fusion.decisions import Decision
+from compiler.fusion.decisions import ASSUMED, Decision
 from compiler.ir.constants import constant_of
 from compiler.ir.dims import Dim, Guard
 from compiler.ir.edits import Dims, Edit, Event, Ops, Parameters, Params, rename_op
@@ -98,9 +98,9 @@ class Context:
     def gpu(self) -> bool:
         return self.target != "cpu"
 
-    def size(self, value: Dim, default: int = 4) -> int:
+    def size(self, value: Dim) -> int:
         """A number for a dimension under the assumed sizes."""
-        return value.evaluate({s: self.sizes.get(s, default) for s in value.symbols()})
+        return value.evaluate({s: self.sizes.get(s, ASSUMED) for s in value.symbols()})
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,10 @@ def test_a_planted_second_read_changes_touched_and_not_floor() -> None:
 def test_a_step_whose_size_only_data_tells_has_no_number_before_it() -> None:
     step = steps("five_op_chain", "default")[0]
     unknown = replace(step, reads=None, touched=None)
-    assert unknown.formula == "?" and unknown.floor_at(LARGE) is None
+    assert unknown.formula is None and unknown.floor_at(LARGE) is None
     assert total_floor((step, unknown), LARGE) is None
-    assert floor_formula((step, unknown)) == "12*c*r+8*c + ?"
+    assert floor_formula((step, unknown)) is None
+    assert unknown.to_json()["floor"] is None
     assert step.floor_at({"r": 4}) is None
 
 

@@ -7,7 +7,7 @@ const parsed = new Map();
 
 /** The value of a dimension's text at `sizes`; null where a symbol is unbound or the text is null. */
 export function evaluate(text, sizes) {
-  if (text === null || text === undefined || text === "?") return null;
+  if (text === null || text === undefined) return null;
   let made = parsed.get(text);
   if (made === undefined) {
     made = parse(text);
@@ -15,6 +15,29 @@ export function evaluate(text, sizes) {
   }
   const value = made(sizes);
   return Number.isNaN(value) ? null : value;
+}
+
+/**
+ * Bytes of a step of a plan at `sizes`: its `floor`, `reads` or `writes`. They hold where its domain is not
+ * empty, and are no more than what it touches (an empty loop reads no row vector); null where not known.
+ */
+export function stepBytes(step, key, sizes) {
+  const value = evaluate(step[key], sizes), domain = evaluate(step.domain, sizes);
+  if (value === null || domain === null) return null;
+  const touched = evaluate(step.touched, sizes);
+  return domain === 0 ? 0 : touched === null ? value : Math.min(value, touched);
+}
+
+/** `{bytes, exact}` of a run: the sum of its steps' floors; bytes are null where one is not known. */
+export function totalFloor(steps, sizes) {
+  let bytes = 0, exact = true;
+  for (const step of steps) {
+    const floor = stepBytes(step, "floor", sizes);
+    if (floor === null) return { bytes: null, exact: false };
+    bytes += floor;
+    exact = exact && (step.exact || floor === 0);
+  }
+  return { bytes, exact };
 }
 
 /** The symbols in a dimension's text, in order of appearance. */

@@ -79,6 +79,12 @@ export function bytes(value) {
   return `${k === 0 ? number(scaled) : fourFormat.format(scaled)} ${units[k]}`;
 }
 
+/** Bytes that a formula gives: a bound is said as one, and what no formula tells is unknown. */
+export function byFormula(value, exact = true) {
+  if (value === null || value === undefined) return t("bytes.unknown");
+  return exact ? bytes(value) : t("bytes.most", { bytes: bytes(value) });
+}
+
 /** A share of one as a percentage. */
 export function percent(value) {
   if (value === null || value === undefined) return t("figure.none");

@@ -59,13 +59,17 @@ export class Compile {
   }
 }
 
-/** Bytes that a node reads and writes when it runs by itself: each operand and result once. */
+/** Bytes that a node reads and writes when it runs by itself, each operand and result once; null: not known. */
 export function traffic(node, state, sizes) {
   if (["input", "output", "param"].includes(node.kind)) return { reads: 0, writes: 0 };
-  const size = (text) => evaluate(text, sizes) ?? 0;
-  const reads = (node.ins ?? []).reduce((sum, value) => sum + size(state.producer.get(value)?.bytes), 0);
-  const writes = (node.outs ?? []).reduce((sum, out) => sum + size(out.bytes), 0);
-  return { reads, writes };
+  const sum = (texts) => texts.filter((text) => text !== undefined).reduce((total, text) => {
+    const size = evaluate(text, sizes);
+    return total === null || size === null ? null : total + size;
+  }, 0);
+  return {
+    reads: sum((node.ins ?? []).map((value) => state.producer.get(value)?.bytes)),
+    writes: sum((node.outs ?? []).map((out) => out.bytes)),
+  };
 }
 
 /** The same for a fused group: what enters it, what leaves it. */

@@ -7,8 +7,8 @@
 
 import { h } from "../dom.mjs";
 import { createStore } from "../store.mjs";
-import { evaluate } from "../dims.mjs";
-import { bytes, known, t } from "../text.mjs";
+import { totalFloor } from "../dims.mjs";
+import { byFormula, known, t } from "../text.mjs";
 import { openCompile, openImported, openPartial } from "./compile.mjs";
 import { dock } from "./dock.mjs";
 import { inspector } from "./inspector.mjs";
@@ -213,10 +213,11 @@ export function createExplorer(shell, { embedded = false } = {}) {
     sizesTold() {
       if (embedded) return; // beside a text that asks for them
       const { compile: made, bound } = store.get();
-      const formula = made?.trace.floor_formula;
-      if (!formula) return;
+      const floors = made?.trace.floors;
+      if (!floors) return;
       const sizes = made.sizes(bound, sample());
-      const [before, after] = [formula.op_by_op, formula.fused].map((text) => bytes(evaluate(text, sizes)));
+      const [before, after] = [floors.op_by_op, floors.fused].map((steps) => totalFloor(steps, sizes))
+        .map((floor) => byFormula(floor.bytes, floor.exact));
       shell.announce(t("totals.announce", { sizes: Object.entries(sizes).map(([name, size]) => `${name} = ${size}`).join(", "), before, after }));
     },
   };

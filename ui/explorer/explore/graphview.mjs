@@ -7,7 +7,7 @@
 
 import { layout } from "../blobs.mjs";
 import { h, replace } from "../dom.mjs";
-import { bytes, t } from "../text.mjs";
+import { byFormula, t } from "../text.mjs";
 import { createCamera, createPane } from "./canvas.mjs";
 import { groupsOf } from "./groups.mjs";
 import { compareStates, label } from "./history.mjs";
@@ -311,7 +311,7 @@ export function graphView({ act, embedded }, again) {
     const heat = asked.heats[k].values.get(of), within = asked.heats[k].within.get(of);
     replace(tip, h("strong", null, node && !node.group ? node.of.key : lines[0]),
       lines.filter((line) => node && !node.group && line !== node.of.key || lines.indexOf(line) > 0).map((line) => h("div", null, line)),
-      reads + writes > 0 ? h("div", null, t("pane.moved", { reads: bytes(reads), writes: bytes(writes) })) : null,
+      reads + writes > 0 ? h("div", null, t("pane.moved", { reads: byFormula(reads), writes: byFormula(writes) })) : null,
       heat === undefined ? null : h("div", null, within ? t("overlay.time.within", { kernel: within, time: asked.heats[k].said(heat) })
         : [t(`overlay.${asked.state.overlay}`), " ", asked.heats[k].said(heat)]));
     const room = element.getBoundingClientRect(), box = panes[k].canvas.getBoundingClientRect();

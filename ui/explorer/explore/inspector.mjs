@@ -1,12 +1,12 @@
 // The inspector: everything known of what is selected, at every level, with ways to go on from it.
 
 import { code, h, replace, s } from "../dom.mjs";
-import { bytes, number, percent, t } from "../text.mjs";
+import { byFormula, number, percent, t } from "../text.mjs";
 import { evaluate } from "../dims.mjs";
 import { groupTraffic, kept, traffic } from "./compile.mjs";
 import { ofGroup, ofKernel } from "./selection.mjs";
 import { findNode, kernelOf } from "./sides.mjs";
-import { amount, atSizes } from "./tables.mjs";
+import { amount, atSizes, moved, moves } from "./tables.mjs";
 
 const MANY = 12;
 
@@ -58,7 +58,7 @@ export function inspector({ store, act, sample }) {
     if (found === null) return null;
     const { node: it, state: where } = found;
     const weight = it.param !== undefined ? params.find((p) => p.name === it.param) : undefined;
-    const moved = where === null ? null : traffic(it, where, sizes);
+    const flow = where === null ? null : traffic(it, where, sizes);
     const readers = where === null ? [] : [...new Set(where.edges.filter((e) => e.from === it.key).map((e) => e.to))];
     return [
       where === null ? h("dd", { class: "hint" }, t("inspector.elsewhere")) : null,
@@ -68,7 +68,7 @@ export function inspector({ store, act, sample }) {
       where !== null && it.ins?.length ? fact("inputs", names(it.ins, "in", where)) : null,
       readers.length ? fact("readers", names(readers, "out", where)) : null,
       it.outs?.length ? fact("bytes", it.outs.map((out) => h("div", null, it.outs.length > 1 ? [code(out.name), " "] : null, amount(out.bytes, sizes)))) : null,
-      moved && moved.reads + moved.writes > 0 ? fact("traffic", t("inspector.moves", { reads: bytes(moved.reads), writes: bytes(moved.writes) })) : null,
+      flow && flow.reads + flow.writes > 0 ? fact("traffic", said(flow)) : null,
       weight ? statistics(weight) : null,
     ];
   }
@@ -87,15 +87,14 @@ export function inspector({ store, act, sample }) {
     const found = where.groups.find((g) => g.key === selection.key);
     const inside = where.nodes.filter((n) => n.group === found.key);
     const saved = kept(found, where);
-    const total = saved.reduce((sum, out) => sum + (evaluate(out.bytes, sizes) ?? 0), 0);
-    const moved = groupTraffic(found, where, sizes);
+    const total = saved.map((out) => evaluate(out.bytes, sizes)).reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
     return [
       fact("kind", code("fused")),
       fact("ops", [`${number(inside.length)}: `, names(inside.map((n) => n.key), "op", where)]),
       fact("inputs", names(found.ins, "in", where)),
       fact("outputs", found.outs.map((out) => h("div", null, code(out.name), " ", amount(out.bytes, sizes)))),
-      fact("traffic", t("inspector.moves", { reads: bytes(moved.reads), writes: bytes(moved.writes) })),
-      fact("saved", [t("inspector.saved.sum", { n: saved.length, sum: bytes(total) }),
+      fact("traffic", said(groupTraffic(found, where, sizes))),
+      fact("saved", [t("inspector.saved.sum", { n: saved.length, sum: byFormula(total) }),
         h("ul", null, saved.slice(0, MANY).map((out) => h("li", null, code(out.name), " ", amount(out.bytes, sizes)))),
         saved.length > MANY ? t("inspector.more", { n: saved.length - MANY }) : null]),
     ];
@@ -106,7 +105,7 @@ export function inspector({ store, act, sample }) {
     return [
       fact("kind", code("kernel")),
       fact("steps", steps.slice(0, MANY).map((step) => h("div", null, step.values.map((v) => [code(v), " "]),
-        h("div", null, t("kernels.reads"), " ", amount(step.reads, sizes)), h("div", null, t("kernels.writes"), " ", amount(step.writes, sizes))))),
+        ["reads", "writes"].map((key) => h("div", null, moved(step, key), " ", moves(step, key, sizes)))))),
       steps.length > MANY ? h("dd", null, t("inspector.more", { n: steps.length - MANY })) : null,
     ];
   }
@@ -129,6 +128,8 @@ export function inspector({ store, act, sample }) {
 
   return { element, keys: ["compile", "at", "event", "selection", "bound"], draw };
 }
+
+const said = ({ reads, writes }) => t("inspector.moves", { reads: byFormula(reads), writes: byFormula(writes) });
 
 function fact(name, value) {
   return [h("dt", null, t(`inspector.${name}`)), h("dd", { "data-fact": name }, value)];

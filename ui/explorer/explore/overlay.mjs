@@ -1,6 +1,6 @@
 // Overlays: a figure for each node and group, told by the depth of its colour and by a legend.
 
-import { evaluate } from "../dims.mjs";
+import { stepBytes } from "../dims.mjs";
 import { rows } from "../measure/conditions.mjs";
 import { bytes, duration, scientific, t } from "../text.mjs";
 import { groupTraffic, traffic } from "./compile.mjs";
@@ -27,7 +27,7 @@ export function overlay(kind, drawn, { sizes, plan, report, variant = "fused", p
 function moved(drawn, sizes, plan) {
   const floors = new Map();
   for (const step of plan?.steps ?? []) {
-    const size = evaluate(step.floor ?? null, sizes);
+    const size = stepBytes(step, "floor", sizes);
     if (size !== null) for (const value of step.values) floors.set(value, size);
   }
   const launched = drawn.nodes.some((node) => node.kernel !== undefined);
@@ -36,14 +36,15 @@ function moved(drawn, sizes, plan) {
     if (node.group) continue;
     const step = launched ? (node.outs ?? []).map((out) => floors.get(out.name)).find((size) => size !== undefined) : undefined;
     const { reads, writes } = traffic(node, drawn, sizes);
-    const size = step ?? reads + writes;
+    const size = step ?? (reads === null || writes === null ? 0 : reads + writes);
     if (size > 0) values.set(node.key, size);
   }
   for (const group of drawn.groups) {
     const { reads, writes } = groupTraffic(group, drawn, sizes);
-    values.set(`group ${group.key}`, reads + writes);
+    if (reads !== null && writes !== null) values.set(`group ${group.key}`, reads + writes);
   }
-  return figures(values, bytes, t("overlay.bytes.legend"));
+  const bound = launched && (plan?.steps ?? []).some((step) => step.floor && !step.exact);
+  return figures(values, bytes, t(bound ? "overlay.bytes.most" : "overlay.bytes.legend"));
 }
 
 /** The median time of the step that an op ends in: the one that makes its value, else that shares most origins with it. */

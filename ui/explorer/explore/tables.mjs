@@ -1,8 +1,8 @@
 // Tables of the dock and the inspector: sorted by their headers, stepped by arrow keys, cut with a note.
 
 import { code, h } from "../dom.mjs";
-import { bytes, number, t } from "../text.mjs";
-import { evaluate } from "../dims.mjs";
+import { byFormula, number, t } from "../text.mjs";
+import { evaluate, stepBytes } from "../dims.mjs";
 import { download } from "../files.mjs";
 
 export const MOST = 400;
@@ -55,17 +55,25 @@ export function pick(id, name, act, onclick = () => act.pick(name)) {
 }
 
 /** Bytes at the sizes at hand, with the polynomial that says them at every size. */
-export function amount(text, sizes) {
-  const value = evaluate(text, sizes);
-  if (text === null || text === undefined || value === null) return h("span", null, t("bytes.unknown"));
-  return h("span", { class: "amount", title: `${number(value)} B` }, bytes(value),
-    /^\d+$/.test(text) ? null : [" ", code(text, { class: "polynomial" })]);
+export const amount = (text, sizes) => said(text, evaluate(text, sizes), evaluate(text, sizes));
+
+/** The same of a step of the plan: its `reads` or `writes`; where its loops are empty, no polynomial. */
+export const moves = (step, key, sizes) => said(step[key], stepBytes(step, key, sizes), evaluate(step[key], sizes));
+
+/** What a step's bytes are called: what it must read or write, or a bound of it. */
+export const moved = (step, key) => t(`kernels.${key}${step.exact ? "" : ".most"}`);
+
+function said(text, value, formula) {
+  if (value === null) return h("span", null, byFormula(value));
+  return h("span", { class: "amount", title: `${number(value)} B` }, byFormula(value),
+    /^\d+$/.test(text) || value !== formula ? null : [" ", code(text, { class: "polynomial" })]);
 }
+
+export const sizesText = (sizes) => Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(", ");
 
 /** The sizes that figures hold for: `r=256, c=64`; empty for a model without symbols. */
 export function atSizes(sizes) {
-  const said = Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(", ");
-  return said ? h("p", { class: "hint" }, t("bytes.at"), " ", code(said)) : null;
+  return Object.keys(sizes).length ? h("p", { class: "hint" }, t("bytes.at"), " ", code(sizesText(sizes))) : null;
 }
 
 /** A button that copies text, and says so; `name` says what it copies. */

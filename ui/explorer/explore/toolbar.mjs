@@ -2,9 +2,9 @@
 //
 // Parts of it are drawn apart, so that a slider that is being dragged is never made anew.
 
-import { evaluate } from "../dims.mjs";
+import { totalFloor } from "../dims.mjs";
 import { h, keepFocus, replace } from "../dom.mjs";
-import { bytes, language, number, t } from "../text.mjs";
+import { byFormula, language, number, t } from "../text.mjs";
 import { notice, problem, progress } from "./notices.mjs";
 import { options } from "./options.mjs";
 import { sizes } from "./sizes.mjs";
@@ -65,16 +65,21 @@ export function toolbar(context) {
   // ---- what it costs ---------------------------------------------------------------------------
 
   function showTotals({ compile, bound }) {
-    const { launches, kernels, floor_formula: floors } = compile?.trace ?? {};
+    const { launches, kernels, floors } = compile?.trace ?? {};
     if (!compile?.whole || !launches) { replace(totals); return; }
     const at = compile.sizes(bound, sample());
     const pair = (message, of, show) => h("div", null,
-      h("dt", null, t(message)), h("dd", null, t("totals.pair", { before: show(of.op_by_op), after: show(of.fused) })));
+      h("dt", null, t(message)), h("dd", null, show(of.op_by_op, of.fused)));
+    const both = (show) => (before, after) => t("totals.pair", { before: show(before), after: show(after) });
+    const found = [floors.op_by_op, floors.fused].map((steps) => totalFloor(steps, at));
+    const unknown = found.every((floor) => floor.bytes === null);
     replace(totals,
-      pair("totals.launches", launches, number),
-      pair("totals.kernels", kernels, number),
-      pair("totals.floor", floors, (formula) => bytes(evaluate(formula, at))));
-    totals.title = t("totals.hint");
+      pair("totals.launches", launches, both(number)),
+      pair("totals.kernels", kernels, both(number)),
+      pair("totals.floor", { op_by_op: found[0], fused: found[1] },
+        unknown ? () => t("totals.unknown") : both((floor) => byFormula(floor.bytes, floor.exact))));
+    const most = !unknown && found.some((floor) => !floor.exact);
+    totals.title = [t("totals.hint"), unknown ? t("totals.unknown.hint") : most ? t("totals.most") : null].filter(Boolean).join(" ");
   }
 
   // ---- where a newcomer stands -----------------------------------------------------------------

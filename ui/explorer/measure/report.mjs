@@ -4,7 +4,7 @@
 
 import { code, h } from "../dom.mjs";
 import { bars, table } from "../figures.mjs";
-import { bytes, duration, known, number, percent, scientific, short, t, times } from "../text.mjs";
+import { byFormula, bytes, duration, known, number, percent, scientific, short, t, times } from "../text.mjs";
 import { behind, distribution, legend, roofline, swatch } from "./charts.mjs";
 
 const RUNS = ["reference", "op_by_op", "fused"];
@@ -17,12 +17,15 @@ export function headline(r) {
   const ratio = r.latency.op_by_op.p50 / r.latency.fused.p50;
   return t(ratio >= 1 ? "measure.headline" : "measure.headline.slower", {
     times: times(ratio >= 1 ? ratio : 1 / ratio),
-    before: bytes(r.bytes.op_by_op.floor), after: bytes(r.bytes.fused.floor),
+    before: byFormula(r.bytes.op_by_op.floor, exactly(r, "op_by_op")), after: byFormula(r.bytes.fused.floor, exactly(r, "fused")),
     launchesBefore: r.launches.op_by_op, launchesAfter: r.launches.fused,
   });
 }
 
+/** Whether the floor of a variant is the number itself, not a bound of it. */
+const exactly = (r, kind) => (r.per_kernel[kind] ?? []).every((step) => step.exact || !step.floor);
 const exact = (value) => (value === null || value === undefined ? t("figure.none") : t("figure.exact", { short: bytes(value), n: value }));
+const floor = (value, proved) => (value === null ? t("bytes.unknown") : proved ? exact(value) : t("bytes.most", { bytes: exact(value) }));
 const percentile = (value) => (value === null ? t("figure.few") : duration(value));
 
 /** The tables of a report: `[{id, title, hint, head, rows}]`, cells as text. */
@@ -35,9 +38,9 @@ export function tables(r) {
       return [t(`run.${k}`), percentile(l.p50), percentile(l.p95), percentile(l.p99), number(l.repetitions)];
     }));
   add("bytes", "measure.bytes.hint", [t("measure.run"), ...WORDS.map((w) => t(`word.${w}`)), t("measure.bandwidth")],
-    BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => exact(r.bytes[k][w])), percent(r.bandwidth[k])]));
+    BUILT.map((k) => [t(`run.${k}`), ...WORDS.map((w) => (w === "floor" ? floor(r.bytes[k][w], exactly(r, k)) : exact(r.bytes[k][w]))), percent(r.bandwidth[k])]));
   add("launches", "", [t("measure.run"), t("measure.launches"), t("measure.kernels"), t("measure.formula")],
-    BUILT.map((k) => [t(`run.${k}`), number(r.launches[k]), number(r.kernels[k]), r.floor_formula[k]]));
+    BUILT.map((k) => [t(`run.${k}`), number(r.launches[k]), number(r.kernels[k]), r.floor_formula[k] ?? t("bytes.unknown")]));
   add("error", "measure.error.hint", [t("measure.run"), ...["max_abs", "max_rel", "norm_rel", "share_above", "allclose"].map((k) => t(`accuracy.${k}`))],
     BUILT.filter((k) => r.error[k]).map((k) => {
       const e = r.error[k];
@@ -52,7 +55,7 @@ export function tables(r) {
   add("steps", "measure.steps.hint",
     [t("measure.step"), t("measure.run"), t("measure.kind"), t("measure.step.time"), ...["floor", "touched", "simulated"].map((w) => t(`word.${w}`)), t("measure.origins")],
     BUILT.flatMap((k) => (r.per_kernel[k] ?? []).map((step) => [
-      step.name, t(`run.${k}`), step.kind, duration(step.p50), bytes(step.floor), bytes(step.touched), bytes(step.simulated), (step.origins ?? []).join(" ")])));
+      step.name, t(`run.${k}`), step.kind, duration(step.p50), byFormula(step.floor, step.exact), bytes(step.touched), bytes(step.simulated), (step.origins ?? []).join(" ")])));
   return found;
 }
 

@@ -5,7 +5,7 @@ import { duration, t } from "../../text.mjs";
 import { evaluate } from "../../dims.mjs";
 import { about, letBe, overrule, overruled } from "../decide.mjs";
 import { print } from "../pipeline_text.mjs";
-import { amount, atSizes, dataTable, pick } from "../tables.mjs";
+import { amount, atSizes, dataTable, pick, sizesText } from "../tables.mjs";
 
 export function create({ store, act, sample }) {
   const content = h("div", { class: "decisions" });
@@ -51,7 +51,8 @@ export function create({ store, act, sample }) {
         h("label", { for: "decisions-why" }, t("decisions.only"), selection?.key ? [" ", code(selection.key)] : null),
         h("span", { class: "hint" }, t("decisions.count", { n: rows.length, of: trace.decisions.length })),
         sort ? h("button", { type: "button", class: "plain", id: "decisions-order", onclick: () => { sort = null; draw(store.get()); } }, t("decisions.order")) : null),
-      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes)),
+      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes),
+        Object.keys(trace.assumed).length ? h("p", { class: "hint" }, t("decisions.gain.at"), " ", code(sizesText(trace.assumed))) : null),
       trace.decisions.length === 0 ? h("p", null, t("decisions.none"))
         : rows.length === 0 ? h("p", null, t("decisions.nothing"))
           : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,

@@ -5,7 +5,7 @@ import { t } from "../../text.mjs";
 import { createListing } from "../listing.mjs";
 import { isLit, ofKernel, ofLine, relates } from "../selection.mjs";
 import { kernelOf } from "../sides.mjs";
-import { amount, atSizes, copyButton, dataTable, saveButton } from "../tables.mjs";
+import { atSizes, copyButton, dataTable, moved, moves, saveButton } from "../tables.mjs";
 
 const VIEWS = ["both", "tree", "source", "llvm", "assembly", "ptx"];
 const ENDS = { tree: "txt", source: "py", llvm: "ll", assembly: "s", ptx: "ptx" };
@@ -84,6 +84,7 @@ export function create({ shell, store, act, sample }) {
   function top(state, there, now) {
     const { kernel, plan, compile } = held;
     const sizes = compile.sizes(state.bound, sample());
+    const steps = plan.steps.filter((step) => step.kind === "kernel" && step.name === kernel.name);
     const buttons = there.map((name) => h("button", {
       type: "button", role: "tab", id: `listing-${name}`, "aria-selected": String(name === now), "aria-controls": "kernel-listing",
       tabindex: name === now ? 0 : -1, onclick: () => turn(name),
@@ -103,9 +104,10 @@ export function create({ shell, store, act, sample }) {
         h("span", { class: "spring" }),
         copyButton(shell, "kernel-copy", text, t("copy.copy"), t("copy.of", { name: `${kernel.name}, ${t(`listing.${form}`)}` })),
         saveButton("kernel-save", file, text, t("copy.save"), t("copy.save.of", { name: file }))),
-      figures(plan.steps.filter((step) => step.kind === "kernel" && step.name === kernel.name), sizes),
-      h("div", { class: "row notes" }, atSizes(sizes), now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint"))
-        : now === "ptx" && kernel.ptx.some((line) => line.origins.length) ? h("p", { class: "hint" }, t("kernels.ptx.hint")) : null));
+      figures(steps, sizes),
+      h("div", { class: "row notes" }, atSizes(sizes), bounded(steps) ? h("p", { class: "hint" }, t("kernels.most.hint")) : null,
+        now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint"))
+          : now === "ptx" && kernel.ptx.some((line) => line.origins.length) ? h("p", { class: "hint" }, t("kernels.ptx.hint")) : null));
   }
 
   function turn(name) {
@@ -122,19 +124,22 @@ export function create({ shell, store, act, sample }) {
   function figures(steps, sizes) {
     if (steps.length === 0) return null;
     if (steps.length === 1) {
-      const [{ reads, writes }] = steps;
-      return h("p", { class: "figures" }, t("kernels.reads"), " ", amount(reads, sizes), " · ", t("kernels.writes"), " ", amount(writes, sizes));
+      const [step] = steps;
+      return h("p", { class: "figures" }, moved(step, "reads"), " ", moves(step, "reads", sizes), " · ",
+        moved(step, "writes"), " ", moves(step, "writes", sizes));
     }
     return h("details", { id: "kernel-steps" }, h("summary", null, t("kernels.steps", { n: steps.length })),
       dataTable({ id: "steps-table", caption: t("kernels.steps", { n: steps.length }), rows: steps, columns: [
         { key: "values", label: t("kernels.values"), cell: (step) => step.values.map((v) => [code(v), " "]) },
-        { key: "reads", label: t("kernels.reads"), cell: (step) => amount(step.reads, sizes) },
-        { key: "writes", label: t("kernels.writes"), cell: (step) => amount(step.writes, sizes) },
+        ...["reads", "writes"].map((key) => ({ key, label: moved(steps[0], key), cell: (step) => moves(step, key, sizes) })),
       ] }));
   }
 
   return { element, keys: ["compile", "kernel", "selection", "hover", "bound"], draw };
 }
+
+/** Whether the bytes of the launches are bounds: known, but not proved to be the number itself. */
+const bounded = (steps) => steps.some((step) => step.floor !== null && !step.exact);
 
 /** The lines of a form, with origins where it has any. */
 function lined(kernel, form) {
