@@ -246,7 +246,7 @@ def test_keys_of_a_compile() -> None:
     assert keys_of(rows, "passes[].drift") == set(next(d for d in drifts if d))
     added = {row[0]: named(row[1]) for row in table(read("json.md"), "Answer")}
     more = explanation(built)
-    assert added["`explain --json`, and the trace that a worker writes"][:3] == list(more)
+    assert added["`explain --json`, and the trace that a worker writes"][:4] == list(more)
     assert all(list(v) == ["op_by_op", "fused"] for v in more.values())
 
 

@@ -8,20 +8,24 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
+from onnx import TensorProto
 
 from compiler.driver import TARGETS, read_pipeline
 from compiler.errors import ModelError
+from compiler.ir.machine import TEST_MACHINE
 from compiler.listings import BINS
 from compiler.measure.report import baseline
 from compiler.pipeline import print_pipeline
 from compiler.worker import Worker, error_json, finite, read_options
 from sample_models import sample
+from tests.frontend.models import info, model, node
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -180,6 +184,53 @@ def test_drift_comes_when_it_is_asked_for(client: Client, tmp_path: Path) -> Non
     found = {p["name"]: p["drift"] for p in passes if p["drift"] is not None}
     assert found["fuse"]["max_abs"] == 0
     assert all(set(d) >= {"max_abs", "max_ulp", "first"} for d in found.values())
+
+
+def test_a_gain_is_estimated_for_the_sizes_that_are_told(client: Client, tmp_path: Path) -> None:
+    def asked(id: int, **options: object) -> tuple[dict[str, int], float]:
+        client.send(compile_request(id, "five_op_chain", tmp_path, **options))
+        trace = read(tmp_path, client.until_last(id)[-1]["trace"])
+        return trace["assumed"], trace["decisions"][0]["gain"]
+
+    assumed, gain = asked(1)
+    assert assumed == sample("five_op_chain").sizes == {"r": 2048, "c": 2048}
+    machine = TEST_MACHINE
+    assert gain == pytest.approx(8 * 2048 * 2048 / machine.bandwidth + machine.launch)
+    assumed, small = asked(2, pin={"c": 16}, sizes={"r": 10})
+    assert assumed == {"r": 10}
+    assert small == pytest.approx(8 * 10 * 16 / machine.bandwidth + machine.launch)
+
+
+@pytest.mark.parametrize("name", ["five_op_chain", "mlp", "resnet_tiny"])
+def test_a_gpu_must_move_what_a_cpu_must_move(client: Client, tmp_path: Path, name: str) -> None:
+    def asked(id: int, target: str) -> tuple[list[Any], Any]:
+        client.send(compile_request(id, name, tmp_path, target=target))
+        result = client.until_last(id)[-1]
+        steps = [s for s in read(tmp_path, result["plan"])["steps"] if s["kind"] != "bind"]
+        trace = read(tmp_path, result["trace"])
+        assert [s["floor"] for s in steps] == [s["floor"] for s in trace["floors"]["fused"]]
+        return [(s["reads"], s["writes"]) for s in steps], trace["floor_formula"]
+
+    if find_spec("numba_cuda") is None:
+        pytest.skip("numba-cuda is not installed")
+    assert asked(1, "cuda:ptx") == asked(2, "cpu")
+
+
+def test_bytes_that_no_formula_tells_are_null(client: Client, tmp_path: Path) -> None:
+    nodes = [node("Exp", ["x"], ["h"]), node("Reshape", ["h", "s"], ["y"])]
+    proto = model(nodes, [info("x", ["n", 4]), info("s", ["q"], TensorProto.INT64)], ["y"])
+    path = tmp_path / "reshaped.onnx"
+    path.write_bytes(proto.SerializeToString())
+    request = {"id": 1, "command": "compile", "model": str(path), "blobs": str(tmp_path)}
+    client.send(request)
+    result = client.until_last(1)[-1]
+    trace = read(tmp_path, result["trace"])
+    assert trace["floor_formula"] == {"op_by_op": None, "fused": None}
+    (refusal,) = trace["decisions"]
+    assert refusal["rule"] == "R1" and refusal["bytes_before"] is refusal["bytes_after"] is None
+    assert [s["floor"] for s in trace["floors"]["fused"]] == ["32*n", None, None]
+    client.send({**request, "id": 2, "command": "measure"})
+    assert client.until_last(2)[-1]["error"]["message"] == "inputs.fitting"
 
 
 def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -> None:

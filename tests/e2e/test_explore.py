@@ -587,6 +587,62 @@ def test_a_broken_file_gives_the_problem_and_the_way_out(
     expect(explorer.title).to_have_text("softmax_spelled_out.onnx")
 
 
+def reshaped_at_run_time() -> onnx.ModelProto:
+    """The shape of what `Exp` makes is an input: no rank, no bytes after it."""
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4]),
+        helper.make_tensor_value_info("s", TensorProto.INT64, ["q"]),
+    ]
+    nodes = [
+        helper.make_node("Exp", ["x"], ["h"]),
+        helper.make_node("Reshape", ["h", "s"], ["y"], name="fits"),
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", inputs, [output])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_model_of_shapes_that_only_a_run_tells_opens(
+    explorer: Explorer, server: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "reshaped.onnx"
+    path.write_bytes(reshaped_at_run_time().SerializeToString())
+    explorer.open(server)
+    explorer.upload(path)
+    explorer.compiled()
+    page, say = explorer.page, explorer.say
+    expect(explorer.total("totals.floor")).to_have_text(say("totals.unknown"))
+    explorer.size("n").fill("7")
+    expect(explorer.total("totals.floor")).to_have_text(say("totals.unknown"))
+    dock = page.get_by_role("region", name=say("dock.title"), exact=True)
+    for tab in dock.get_by_role("tab").all():
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(dock.get_by_role("tabpanel")).not_to_be_empty()
+    page.get_by_role("tab", name=re.compile(f"^{say('tab.decisions')}")).click()
+    row = page.get_by_role("row").filter(has_text="R1")
+    expect(row.get_by_text(say("bytes.unknown"), exact=True)).to_have_count(2)
+    page.get_by_role("button", name=say("nav.measure"), exact=True).click()
+    page.locator("#ask-measure").click()  # the way to the page is called the same
+    expect(explorer.problem).to_contain_text("Reshape", timeout=COMPILE_MS)
+    expect(explorer.problem).to_contain_text("--inputs X.npz")
+
+
+def test_no_rows_move_no_bytes_and_a_bound_is_said_as_one(english: Explorer, server: str) -> None:
+    english.open(server, "model=five_op_chain&bind=r%3D0")
+    english.compiled()
+    expect(english.total("totals.floor")).to_have_text("0 B → 0 B")
+    english.open(server, "model=lstm_cell")
+    english.compiled()
+    floor = english.total("totals.floor")
+    expect(floor).to_have_text(re.compile(r"^≤ .* → ≤ "))
+    english.page.get_by_role("tab", name=re.compile(f"^{english.say('tab.kernels')}")).click()
+    panel = english.page.get_by_role("tabpanel")
+    expect(panel).to_contain_text(english.say("kernels.reads.most"))
+    expect(panel).not_to_contain_text(english.say("kernels.reads"))
+    expect(panel).to_contain_text(english.say("kernels.most.hint"))
+
+
 def test_what_is_no_model_is_refused_at_once(
     explorer: Explorer, server: str, tmp_path: Path, traffic: Traffic
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from compiler.errors import InputsError
 from compiler.frontend.inputs import default_size, make_inputs
@@ -91,6 +91,27 @@ def test_unknown_rank_is_refused() -> None:
     module = module_of(model([node("Relu", ["x"], ["y"])], [info("x", None, F32)], ["y"]))
     with pytest.raises(InputsError, match="'x'"):
         make_inputs(module, {}, seed=0)
+
+
+@pytest.mark.parametrize("nodes", [
+    [node("Reshape", ["x", "s"], ["y"], name="fits")],
+    [node("Identity", ["s"], ["t"]), node("Expand", ["x", "t"], ["y"], name="fits")],
+    [node("Concat", ["s", "s"], ["t"], axis=0), node("Reshape", ["x", "t"], ["y"], name="fits")],
+    [node("Mul", ["s", "s"], ["t"]), node("ReduceSum", ["x", "t"], ["y"], name="fits")],
+])  # fmt: skip
+def test_an_input_that_must_fit_is_not_made_up(nodes: list[NodeProto]) -> None:
+    module = module_of(model(nodes, [info("x", ["n", 4]), info("s", [2], I64)], ["y"]))
+    with pytest.raises(InputsError, match=r"'s' tells .* 'fits'") as caught:
+        make_inputs(module, {}, seed=0)
+    assert caught.value.message == "inputs.fitting" and "--inputs" in caught.value.remedy
+
+
+def test_what_is_reshaped_and_counts_that_fit_anything_are_made_up() -> None:
+    shape = {"s": np.array([4, -1], np.int64)}
+    nodes = [node("Reshape", ["x", "s"], ["y"]), node("Tile", ["x", "times"], ["z"])]
+    module = module_of(model(nodes, [info("x", ["n", 4]), info("times", [2], I64)], ["y", "z"],
+                             shape))  # fmt: skip
+    assert make_inputs(module, {}, seed=0).keys() == {"x", "times"}
 
 
 def test_default_sizes() -> None:

@@ -61,7 +61,7 @@ export const amount = (text, sizes) => said(text, evaluate(text, sizes), evaluat
 export const moves = (step, key, sizes) => said(step[key], stepBytes(step, key, sizes), evaluate(step[key], sizes));
 
 /** What a step's bytes are called: what it must read or write, or a bound of it. */
-export const moved = (step, key) => t(`kernels.${key}${step.exact ? "" : ".most"}`);
+export const moved = (step, key) => (step.exact ? t(`kernels.${key}`) : t(`kernels.${key}.most`));
 
 function said(text, value, formula) {
   if (value === null) return h("span", null, byFormula(value));
