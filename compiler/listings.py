@@ -22,8 +22,9 @@ from compiler.history import origins_json
 from compiler.ir.dims import Dim
 from compiler.ir.module import Module, Source
 from compiler.ir.params import ParamStore
-from compiler.ir.plan import BindStep, CallStep, CopyStep, KernelStep, Step
+from compiler.ir.plan import BindStep, Buffer, CallStep, CopyStep, KernelStep, Step
 from compiler.ir.printer import kernel_lines, print_step, print_type
+from compiler.ir.types import TensorType
 from compiler.measure.bytes import StepBytes, step_bytes
 from compiler.trace import Json
 
@@ -100,7 +101,8 @@ def plan_listing(module: Module) -> dict[str, Json]:
     plan = module.plan
     if plan is None:
         return {"steps": [], "buffers": []}
-    counted = iter(step_bytes(module))
+    counted, types = iter(step_bytes(module)), dict(module.graph.types())
+    types |= {s.target.value: s.target.type for s in plan.steps if isinstance(s, CopyStep)}
     steps: list[Json] = []
     for step in plan.steps:
         text = print_step(step)
@@ -114,11 +116,17 @@ def plan_listing(module: Module) -> dict[str, Json]:
         "buffers": [
             {
                 "name": b.name, "kind": b.kind, "source": b.source, "members": list(b.members),
-                "size": str(b.size), "start": b.start, "stop": b.stop,
+                "size": _size(b, types), "start": b.start, "stop": b.stop,
             }
             for b in plan.buffers
         ],
     }  # fmt: skip
+
+
+def _size(buffer: Buffer, types: Mapping[str, TensorType]) -> str | None:
+    """Bytes of a buffer; None where a run alone tells the type of what is in it."""
+    inside = [types[name] for name in buffer.members if name in types]
+    return str(buffer.size) if all(type.sized for type in inside) else None
 
 
 def _made(step: Step) -> list[Json]:

@@ -229,6 +229,8 @@ def test_bytes_that_no_formula_tells_are_null(client: Client, tmp_path: Path) ->
     (refusal,) = trace["decisions"]
     assert refusal["rule"] == "R1" and refusal["bytes_before"] is refusal["bytes_after"] is None
     assert [s["floor"] for s in trace["floors"]["fused"]] == ["32*n", None, None]
+    sizes = {b["name"]: b["size"] for b in read(tmp_path, result["plan"])["buffers"]}
+    assert sizes == {"x": "16*n", "s": "8*q", "h": "16*n", "y": None, "y:out": None}
     client.send({**request, "id": 2, "command": "measure"})
     assert client.until_last(2)[-1]["error"]["message"] == "inputs.fitting"
 

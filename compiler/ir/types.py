@@ -100,6 +100,11 @@ class TensorType:
         return self.dtype is not None and self.shape is not None
 
     @property
+    def sized(self) -> bool:
+        """Whether its bytes can be counted beforehand: a type that is known, and not text."""
+        return self.known and self.dtype is not DType.string
+
+    @property
     def rank(self) -> int:
         return len(self.dims)
 

@@ -37,7 +37,7 @@ from compiler.ir.loops import (
     walk_statements,
 )
 from compiler.ir.module import Module
-from compiler.ir.types import DType, KernelRef, TensorType
+from compiler.ir.types import KernelRef
 
 from .base import Context, Pass, Result
 from .order_steps import roots
@@ -106,7 +106,7 @@ class _Lives:
         self.last: dict[str, int] = {}
         for at, op in enumerate(graph.ops):
             if op.kind == "launch" or op.family == "call":
-                self.made.update(v.name for v in op.outputs if _sized(v.type))
+                self.made.update(v.name for v in op.outputs if v.type.sized)
             for name in reads(op):
                 if op.kind != "reshape":
                     self.last[self.of(name)] = at
@@ -115,10 +115,6 @@ class _Lives:
 
     def of(self, name: str) -> str:
         return self.root.get(name, name)
-
-
-def _sized(type: TensorType) -> bool:
-    return type.known and type.dtype is not DType.string
 
 
 def _pairs(op: Op, kernel: Kernel, lives: _Lives, at: int) -> tuple[list[Pair], list[Event]]:

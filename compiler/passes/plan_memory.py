@@ -28,7 +28,7 @@ from compiler.ir.plan import (
     Plan,
     Step,
 )
-from compiler.ir.types import DType, KernelRef, ParamRef, TensorType
+from compiler.ir.types import KernelRef, ParamRef, TensorType
 from compiler.passes.base import Context, Pass, PassError, Result
 
 LEAVES = ("const", "dims")
@@ -106,7 +106,7 @@ class _Planner:
                 if v.name in over:
                     self._join(v.name, over[v.name])
                 else:
-                    self._own(v.name, "arena" if _sized(v.type) else "object")
+                    self._own(v.name, "arena" if v.type.sized else "object")
         elif op.kind not in LEAVES:
             raise PassError("plan-memory", f"{op.kind} is no step", op.key, op.origins)
 
@@ -208,14 +208,9 @@ class _Planner:
             held = kind in ("input", "param") or not self.share
             start = 0 if held else self.start[name]
             stop = last if held or kind == "output" else self.stop.get(name, start)
-            size = type.nbytes if kind != "object" and _sized(type) else ZERO
+            size = type.nbytes if kind != "object" and type.sized else ZERO
             found.append(Buffer(name, kind, source, tuple(self.members[name]), size, start, stop))
         return tuple(found)
-
-
-def _sized(type: TensorType) -> bool:
-    """Whether its bytes can be counted beforehand: a type that is known, and not text."""
-    return type.known and type.dtype is not DType.string
 
 
 def work_of(kernel: Kernel) -> Dim:
