@@ -30,8 +30,8 @@ and lives as long as the process. This is all that its members share:
       taken: 0 -> 1; if it was 1, do the         work: claim chunks and call the kernel, while there
         step serially                              are any; pending -= how many these were; where
       step, n, pending = …                         that makes 0, wake the caller
-      for m = team - 1 … 0:                      after microseconds without work:
-        share[m] = …; wake m if asleep             asleep[m] = 1; work; if there was none, sleep
+      for m = team - 1 … 0: share[m] = …         after microseconds without work:
+      for m = team - 1 … 1: wake m if asleep       asleep[m] = 1; work; if there was none, sleep
       work, as a worker does
       wait for pending = 0; taken = 0
 
@@ -41,8 +41,10 @@ and lives as long as the process. This is all that its members share:
 while all shares are empty, and nothing is published until all that was claimed is done: so who has
 claimed reads the step of its chunk, however long it was away. Publishing releases what the caller
 wrote, a claim acquires it; pending does the same for what the workers wrote.
-*No wake-up is lost.* One side sets asleep, then reads shares; the other sets a share, then reads
+*No wake-up is lost.* One side sets asleep, then reads shares; the other sets all shares, then reads
 asleep; all in one total order, so one of them sees the other. Likewise the caller with pending.
+(Were m woken right after share[m] is set, a caller that is stopped between two shares could leave
+m asleep: another has taken share[m], and m found the shares after it still empty.)
 *A caller never waits for the pool.* While another thread has it, a step runs serially.
 *A forked child has no workers.* It forgets those of its parent and makes its own.
 
@@ -310,9 +312,14 @@ open:
   %word = or i64 %team.bits, %both
   %share = getelementptr [TEAM x [8 x i64]], ptr @pool_shares, i64 0, i64 %member
   store atomic i64 %word, ptr %share seq_cst, align 8
-  call void @pool_wake(i64 %member)
   %more = icmp ne i64 %member, 0
-  br i1 %more, label %open, label %do
+  br i1 %more, label %open, label %rouse
+rouse:
+  %sleeper1 = phi i64 [%team, %open], [%sleeper, %rouse]
+  %sleeper = sub i64 %sleeper1, 1
+  call void @pool_wake(i64 %sleeper)
+  %others = icmp ugt i64 %sleeper, 1
+  br i1 %others, label %rouse, label %do
 do:
   call i1 @pool_work(i64 0)
   br label %wait

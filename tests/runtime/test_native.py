@@ -1,6 +1,7 @@
 """Linking and running kernels, which are LLVM text here: nothing of the compiler is needed."""
 
 import gc
+import platform
 import subprocess
 import sys
 import textwrap
@@ -433,6 +434,23 @@ done:
 }
 """
 
+# For longer than a worker waits before it sleeps.
+HOLD = """
+define internal void @hold() {
+entry:
+  %turn = alloca i64
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%i1, %loop]
+  store volatile i64 %i, ptr %turn
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, 5000000
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
 
 def meet(code: NativeCode, team: int) -> list[int]:
     """The members that did the chunks of a step that only a whole team can do."""
@@ -449,6 +467,21 @@ def test_a_step_is_done_by_its_whole_team(team: int) -> None:
     for _ in range(3):
         assert sorted(meet(code, team)) == list(range(team))
         time.sleep(0.002)  # the workers fall asleep
+
+
+def test_a_caller_that_is_held_between_two_shares_wakes_who_is_needed() -> None:
+    """Whoever is awake takes the first share that opens, its owner perhaps sleeps on the last.
+
+    A pool whose workers have just begun is caught in between; each turn makes another.
+    """
+    text = native._runner_text(platform.machine())
+    opened = "store atomic i64 %word, ptr %share seq_cst, align 8\n"
+    assert text.count(opened) == 1
+    hold = "call void @hold()\n"
+    runner = native.assemble(text.replace(opened, opened + hold) + HOLD)
+    for turn in range(6):
+        objects = {native.RUNNER_SYMBOL: runner + bytes(turn), "meet": emit(POOL)}
+        assert sorted(meet(NativeCode(objects), 4)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("turns", [0, 30_000_000], ids=["at once", "after a while"])
