@@ -8,8 +8,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from playwright.sync_api import (
@@ -20,6 +22,8 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
+
+from ui.language import LANGUAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = (
@@ -101,9 +105,9 @@ def watch() -> Watch:
     return Watch()
 
 
-@pytest.fixture
-def page(browser: Browser, watch: Watch) -> Iterator[Page]:
-    """A page of a fresh session. After the test: no error in the console, no request outside."""
+@contextmanager
+def profile(browser: Browser, watch: Watch) -> Iterator[Page]:
+    """A page of a browser profile of its own, whose errors and requests are watched."""
     context = browser.new_context(viewport={"width": 1366, "height": 768}, locale="vi-VN")
     page = context.new_page()
     page.set_default_timeout(20_000)
@@ -112,5 +116,25 @@ def page(browser: Browser, watch: Watch) -> Iterator[Page]:
     page.on("request", watch.request)
     yield page
     context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, watch: Watch) -> Iterator[Page]:
+    """A page of a fresh session. After the test: no error in the console, no request outside."""
+    with profile(browser, watch) as page:
+        yield page
     assert not watch.errors
     assert not watch.outside
+
+
+@pytest.fixture
+def fresh(browser: Browser, watch: Watch) -> Iterator[Page]:
+    """A page of another browser profile, watched as `page` is."""
+    with profile(browser, watch) as page:
+        yield page
+
+
+@pytest.fixture
+def either(request: pytest.FixtureRequest) -> str:
+    """A language: one for each test, so that all tests together speak both at the cost of one."""
+    return LANGUAGES[crc32(request.node.name.encode()) % len(LANGUAGES)]

@@ -256,6 +256,17 @@ def test_events_are_stepped_and_notes_are_no_refusals(dock: Dock, server: str) -
     expect(dce).not_to_contain_text(dock.say("state.refused"))
 
 
+def test_a_graph_break_is_called_by_its_name(dock: Dock, server: str) -> None:
+    forced = "default,partition-fallback{force=[b]}"
+    dock.open(server, f"model=diamond&passes={forced}&tab=breaks")
+    panel = dock.tab("breaks")
+    expect(panel).to_contain_text("Exp")
+    panel.get_by_role("button", name="exp", exact=True).click()
+    name = dock.inspector.locator('[data-fact="name"]')
+    expect(name).to_have_text("exp")
+    expect(dock.inspector.locator('[data-fact="origins"]')).to_have_text(re.compile("n1 Exp exp"))
+
+
 def test_memory_follows_the_sizes(dock: Dock, server: str) -> None:
     dock.open(server, "model=digits&tab=memory&bind=batch=64")
     panel = dock.tab("memory")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +17,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from compiler.driver import trace_model
 from compiler.pipeline import DEFAULT
 from sample_models import catalogue, sample
-from tests.e2e.conftest import Watch
 from ui.language import LANGUAGES, sentence
 
 COMPILE_MS = 90_000
@@ -123,8 +121,9 @@ def explorer(page: Page, request: pytest.FixtureRequest) -> Explorer:
 
 
 @pytest.fixture
-def english(page: Page) -> Explorer:
-    return Explorer(page, "en")
+def visitor(page: Page, either: str) -> Explorer:
+    """The page in one of the languages."""
+    return Explorer(page, either)
 
 
 class Traffic:
@@ -183,10 +182,10 @@ def test_a_newcomer_comes_to_one_fused_kernel(explorer: Explorer, server: str) -
     expect(page.get_by_text(say("hint.keys"))).to_have_count(0)
 
 
-def test_the_language_changes_under_the_result(english: Explorer, server: str) -> None:
+def test_the_language_changes_under_the_result(page: Page, server: str) -> None:
+    english = Explorer(page, "en")
     english.open(server)
     english.choose("softmax_spelled_out")
-    page = english.page
     page.keyboard.press("Home")
     page.get_by_role("button", name="Tiếng Việt").click()
     expect(page.locator("html")).to_have_attribute("lang", "vi")
@@ -247,50 +246,50 @@ def test_every_pass_and_rewrite_of_a_sample_is_reached_by_keyboard(
     assert not traffic.since(start), "what was sent is not asked for again"
 
 
-def test_n_and_p_jump_between_passes_that_changed_something(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    english.page.keyboard.press("Home")
-    texts = [english.passes.nth(k).inner_text() for k in range(english.passes.count())]
-    changed = [k for k, text in enumerate(texts) if "changed" in text]
+def test_n_and_p_jump_between_passes_that_changed_something(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    visitor.choose("softmax_spelled_out")
+    visitor.page.keyboard.press("Home")
+    texts = [visitor.passes.nth(k).inner_text() for k in range(visitor.passes.count())]
+    changed = [k for k, text in enumerate(texts) if visitor.say("state.changed") in text]
     assert changed[0] == 0 and len(changed) > 5
     for k in changed[1:]:
-        english.page.keyboard.press("n")
-        expect(english.here).to_have_attribute("data-at", str(k))
-    english.page.keyboard.press("Shift+P")
-    expect(english.here).to_have_attribute("data-at", str(changed[-2]))
-    english.page.keyboard.press("End")
-    expect(english.here).to_contain_text("build")
+        visitor.page.keyboard.press("n")
+        expect(visitor.here).to_have_attribute("data-at", str(k))
+    visitor.page.keyboard.press("Shift+P")
+    expect(visitor.here).to_have_attribute("data-at", str(changed[-2]))
+    visitor.page.keyboard.press("End")
+    expect(visitor.here).to_contain_text("build")
 
 
-def test_keys_act_inside_and_nowhere_else(english: Explorer, server: str, traffic: Traffic) -> None:
-    english.open(server)
-    english.choose("five_op_chain")
-    page = english.page
-    place = str(english.here.get_attribute("data-at"))
+def test_keys_act_inside_and_nowhere_else(visitor: Explorer, server: str, traffic: Traffic) -> None:
+    visitor.open(server)
+    visitor.choose("five_op_chain")
+    page = visitor.page
+    place = str(visitor.here.get_attribute("data-at"))
     start = len(traffic.asked)
     for key in ("r", "c", "Control+ArrowDown", "Alt+ArrowDown", "Shift+ArrowDown", "x"):
         page.keyboard.press(key)
-    field = page.get_by_role("textbox", name=english.say("strip.find"))
+    field = page.get_by_role("textbox", name=visitor.say("strip.find"))
     field.fill("fu")
     for key in ("ArrowLeft", "n", "Backspace", "?", "Backspace", "ArrowUp"):
         page.keyboard.press(key)
     expect(field).to_have_value("fu")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(english.here).to_have_attribute("data-at", place)
+    expect(visitor.here).to_have_attribute("data-at", place)
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowDown")  # out of the field, and still inside
-    expect(english.here).to_have_attribute("data-at", str(int(place) + 1))
+    expect(visitor.here).to_have_attribute("data-at", str(int(place) + 1))
     assert not traffic.since(start), "no key reaches the host page"
 
 
-def test_search_is_caught_from_the_browser(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("five_op_chain")
+def test_search_is_caught_from_the_browser(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    visitor.choose("five_op_chain")
     for key in ("/", "Control+f"):
-        english.title.focus()
-        english.page.keyboard.press(key)
-        assert focused(english.page) == "search"
+        visitor.title.focus()
+        visitor.page.keyboard.press(key)
+        assert focused(visitor.page) == "search"
 
 
 def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str) -> None:
@@ -313,22 +312,22 @@ def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str)
     assert focused(page) == "help"
 
 
-def test_the_strip_is_filtered(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    count = english.passes.count()
-    choose = english.page.get_by_role("combobox", name=english.say("strip.filter"))
+def test_the_strip_is_filtered(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    visitor.choose("softmax_spelled_out")
+    count = visitor.passes.count()
+    choose = visitor.page.get_by_role("combobox", name=visitor.say("strip.filter"))
     choose.select_option("changed")
-    changed = english.passes.count()
+    changed = visitor.passes.count()
     assert 5 < changed < count
-    expect(english.page.get_by_text(english.say("strip.hidden", n=count - changed))).to_be_visible()
-    find = english.page.get_by_role("textbox", name=english.say("strip.find"))
+    expect(visitor.page.get_by_text(visitor.say("strip.hidden", n=count - changed))).to_be_visible()
+    find = visitor.page.get_by_role("textbox", name=visitor.say("strip.find"))
     find.fill("lower")
-    expect(english.passes).to_have_count(2)  # and the one that is open
-    expect(english.named("lower-loops")).to_have_count(1)
+    expect(visitor.passes).to_have_count(2)  # and the one that is open
+    expect(visitor.named("lower-loops")).to_have_count(1)
     find.fill("")
     choose.select_option("all")
-    expect(english.passes).to_have_count(count)
+    expect(visitor.passes).to_have_count(count)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------
@@ -380,68 +379,68 @@ def test_a_size_is_bound_without_a_compile(
     assert not traffic.since(start), "no request, no message"
 
 
-def test_a_pin_compiles_for_that_size(english: Explorer, server: str) -> None:
-    english.open(server, "model=five_op_chain&bind=r%3D512")
-    english.compiled()
-    english.button("sizes.pin", name="r").click()
-    english.wait_for("pin", "r=512")
-    expect(english.named("bind-dims")).to_contain_text(english.say("state.changed"))
-    pin = english.button("sizes.pin", name="r")
+def test_a_pin_compiles_for_that_size(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=five_op_chain&bind=r%3D512")
+    visitor.compiled()
+    visitor.button("sizes.pin", name="r").click()
+    visitor.wait_for("pin", "r=512")
+    expect(visitor.named("bind-dims")).to_contain_text(visitor.say("state.changed"))
+    pin = visitor.button("sizes.pin", name="r")
     expect(pin).to_have_attribute("aria-pressed", "true")
-    expect(english.size("r")).to_be_disabled()
-    after = mebibytes(english, 3 * 512 * 2048 * 4 + 2 * 2048 * 4)
-    expect(english.total("totals.floor")).to_contain_text(after)
+    expect(visitor.size("r")).to_be_disabled()
+    after = mebibytes(visitor, 3 * 512 * 2048 * 4 + 2 * 2048 * 4)
+    expect(visitor.total("totals.floor")).to_contain_text(after)
     pin.click()
-    english.wait_for("pin", "")
-    expect(english.size("r")).to_have_value("512")
+    visitor.wait_for("pin", "")
+    expect(visitor.size("r")).to_have_value("512")
 
 
 # ---- the pipeline --------------------------------------------------------------------------------
 
 
-def test_passes_are_switched_off_moved_and_repeated(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    page, count = english.page, len(DEFAULT)
-    expect(english.passes).to_have_count(count)
+def test_passes_are_switched_off_moved_and_repeated(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    visitor.choose("softmax_spelled_out")
+    page, count = visitor.page, len(DEFAULT)
+    expect(visitor.passes).to_have_count(count)
 
-    english.named("cse").first.click()
-    english.button("passes.off").focus()
+    visitor.named("cse").first.click()
+    visitor.button("passes.off").focus()
     page.keyboard.press("Enter")
-    english.wait_for("passes", "default,-cse")
+    visitor.wait_for("passes", "default,-cse")
     page.keyboard.press("Home")
-    expect(english.here).to_contain_text("import")
-    expect(english.passes).to_have_count(count - 2)
-    english.button("passes.on.name", name="cse").click()
-    english.wait_for("passes", "")
-    expect(english.passes).to_have_count(count)
+    expect(visitor.here).to_contain_text("import")
+    expect(visitor.passes).to_have_count(count - 2)
+    visitor.button("passes.on.name", name="cse").click()
+    visitor.wait_for("passes", "")
+    expect(visitor.passes).to_have_count(count)
 
-    english.named("fuse").click()
-    english.button("passes.off").click()
-    english.wait_for("passes", "default,fuse{by=origin}")
-    expect(english.total("totals.launches")).not_to_contain_text("→ 1")
-    english.button("passes.on").click()
-    english.wait_for("passes", "")
-    expect(english.total("totals.launches")).to_contain_text("→ 1")
+    visitor.named("fuse").click()
+    visitor.button("passes.off").click()
+    visitor.wait_for("passes", "default,fuse{by=origin}")
+    expect(visitor.total("totals.launches")).not_to_contain_text("→ 1")
+    visitor.button("passes.on").click()
+    visitor.wait_for("passes", "")
+    expect(visitor.total("totals.launches")).to_contain_text("→ 1")
 
-    english.named("decompose").click()
-    expect(page.get_by_text(english.say("passes.locked"))).to_be_visible()
-    expect(english.button("passes.off")).to_have_count(0)
+    visitor.named("decompose").click()
+    expect(page.get_by_text(visitor.say("passes.locked"))).to_be_visible()
+    expect(visitor.button("passes.off")).to_have_count(0)
 
-    english.named("order-steps").click()
-    english.button("passes.down").click()
+    visitor.named("order-steps").click()
+    visitor.button("passes.down").click()
     names = [p.name for p in DEFAULT]
     at = names.index("order-steps")
     names[at : at + 2] = reversed(names[at : at + 2])
-    english.wait_for("passes", ",".join(names))
-    expect(english.here).to_contain_text("order-steps")
-    expect(english.here).to_have_attribute("data-at", str(at + 1))
-    english.button("passes.repeat").click()
-    expect(english.named("order-steps")).to_have_count(2)
-    english.button("passes.one").click()
-    expect(english.named("order-steps")).to_have_count(1)
-    english.button("passes.usual").click()
-    english.wait_for("passes", "")
+    visitor.wait_for("passes", ",".join(names))
+    expect(visitor.here).to_contain_text("order-steps")
+    expect(visitor.here).to_have_attribute("data-at", str(at + 1))
+    visitor.button("passes.repeat").click()
+    expect(visitor.named("order-steps")).to_have_count(2)
+    visitor.button("passes.one").click()
+    expect(visitor.named("order-steps")).to_have_count(1)
+    visitor.button("passes.usual").click()
+    visitor.wait_for("passes", "")
 
 
 def test_a_pass_that_needs_another_before_it_is_refused_in_words(
@@ -550,18 +549,19 @@ def test_ptx_is_there_to_read_without_a_gpu(explorer: Explorer, server: str) -> 
     expect(lit.filter(has_text="reduce.max").first).to_be_visible()
 
 
-def test_another_compile_stands_in_the_left_pane(english: Explorer, server: str) -> None:
-    english.open(server)
-    english.choose("five_op_chain")
-    left = english.page.get_by_role("combobox", name=english.say("left.title"))
+def test_another_compile_stands_in_the_left_pane(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    visitor.choose("five_op_chain")
+    left = visitor.page.get_by_role("combobox", name=visitor.say("left.title"))
     left.select_option("op_by_op")
-    titles = english.page.get_by_role("heading", name=re.compile("^(Op by op|Left compile)$"))
-    expect(titles).to_have_text("Op by op", timeout=COMPILE_MS)
+    names = [visitor.say(f"pane.{name}") for name in ("op_by_op", "left")]
+    titles = visitor.page.get_by_role("heading", name=re.compile(f"^({'|'.join(names)})$"))
+    expect(titles).to_have_text(names[0], timeout=COMPILE_MS)
     left.select_option("other")
-    english.page.get_by_role("textbox", name=english.say("left.pipeline")).fill("default,-nonsense")
-    english.button("left.compile").click()
-    expect(english.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
-    expect(english.passes).to_have_count(len(DEFAULT))
+    visitor.page.get_by_role("textbox", name=visitor.say("left.pipeline")).fill("default,-nonsense")
+    visitor.button("left.compile").click()
+    expect(visitor.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
+    expect(visitor.passes).to_have_count(len(DEFAULT))
     left.select_option("")
     expect(titles).to_have_count(0)
 
@@ -671,21 +671,21 @@ def drag(page: Page, path: Path, events: tuple[str, ...]) -> None:
         page.dispatch_event("body", event, {"dataTransfer": data})
 
 
-def test_a_file_is_dropped_anywhere(english: Explorer, server: str) -> None:
-    english.open(server)
-    page, path = english.page, sample("softmax_spelled_out").path
-    sheet = page.get_by_text(english.say("upload.drop"))
+def test_a_file_is_dropped_anywhere(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    page, path = visitor.page, sample("softmax_spelled_out").path
+    sheet = page.get_by_text(visitor.say("upload.drop"))
     drag(page, path, ("dragenter", "dragover"))
     expect(sheet).to_be_visible()
     drag(page, path, ("dragleave",))
     expect(sheet).to_be_hidden()
     drag(page, path, ("dragenter", "drop"))
     expect(sheet).to_be_hidden()
-    english.compiled()
+    visitor.compiled()
     page.wait_for_url(re.compile("model=sha256"))
     drag(page, sample("diamond").path, ("dragenter", "drop"))
-    expect(english.title).to_have_text("diamond.onnx")
-    english.compiled()
+    expect(visitor.title).to_have_text("diamond.onnx")
+    visitor.compiled()
 
 
 def hostile_model() -> onnx.ModelProto:
@@ -729,19 +729,6 @@ def test_names_are_text_whatever_they_hold(explorer: Explorer, server: str, tmp_
 # ---- addresses -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def fresh(browser: Browser, watch: Watch) -> Iterator[Page]:
-    """A page of another browser profile."""
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, locale="vi-VN")
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    page.on("console", watch.console)
-    page.on("pageerror", watch.error)
-    page.on("request", watch.request)
-    yield page
-    context.close()
-
-
 def test_an_address_shows_the_same_in_a_fresh_browser(
     explorer: Explorer, fresh: Page, server: str
 ) -> None:
@@ -783,16 +770,16 @@ def test_an_address_shows_the_same_in_a_fresh_browser(
 
 
 def test_an_address_holds_what_the_panes_show(
-    english: Explorer, fresh: Page, server: str
+    visitor: Explorer, fresh: Page, server: str
 ) -> None:
-    page, say = english.page, english.say
-    english.open(server, "model=five_op_chain&left=op_by_op&colour=bytes")
-    english.compiled()
+    page, say = visitor.page, visitor.say
+    visitor.open(server, "model=five_op_chain&left=op_by_op&colour=bytes")
+    visitor.compiled()
     other = page.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
     expect(other).to_be_visible(timeout=COMPILE_MS)
     expect(page.get_by_role("combobox", name=say("pane.overlay"))).to_have_value("bytes")
     page.get_by_role("combobox", name=say("pane.view")).select_option("kernels")
-    english.wait_for("view", "kernels")
+    visitor.wait_for("view", "kernels")
     fresh.goto(page.url)
     there = fresh.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
     expect(there).to_be_visible(timeout=COMPILE_MS)
@@ -800,114 +787,114 @@ def test_an_address_holds_what_the_panes_show(
     Explorer(fresh, "en").wait_for("colour", "bytes")
 
 
-def test_an_event_that_a_pass_does_not_have(english: Explorer, server: str) -> None:
-    english.open(server, "model=five_op_chain&at=22.3")
-    english.compiled()
-    expect(english.here).to_have_attribute("data-at", "22")
-    page = english.page
-    page.get_by_role("tab", name=english.say("tab.text")).click()
+def test_an_event_that_a_pass_does_not_have(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=five_op_chain&at=22.3")
+    visitor.compiled()
+    expect(visitor.here).to_have_attribute("data-at", "22")
+    page = visitor.page
+    page.get_by_role("tab", name=visitor.say("tab.text")).click()
     expect(page.get_by_role("tabpanel").get_by_role("option").first).to_be_visible()
 
 
 def test_another_model_on_measure_is_the_model_of_explore(
-    english: Explorer, server: str
+    visitor: Explorer, server: str
 ) -> None:
-    page = english.page
-    english.open(server)
-    english.choose("five_op_chain")
-    english.button("nav.measure").click()
+    page = visitor.page
+    visitor.open(server)
+    visitor.choose("five_op_chain")
+    visitor.button("nav.measure").click()
     page.get_by_role("combobox").first.select_option("bias_relu")
-    english.button("nav.explore").click()
-    expect(english.title).to_have_text(sample("bias_relu").title["en"])
-    english.compiled()
-    english.wait_for("model", "bias_relu")
+    visitor.button("nav.explore").click()
+    expect(visitor.title).to_have_text(sample("bias_relu").title[visitor.language])
+    visitor.compiled()
+    visitor.wait_for("model", "bias_relu")
 
 
-def test_a_size_as_people_write_it(english: Explorer, server: str) -> None:
-    english.open(server, "model=five_op_chain")
-    english.compiled()
+def test_a_size_as_people_write_it(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=five_op_chain")
+    visitor.compiled()
     for text in ("4.096", "4,096", "4 096"):
-        english.size("r").fill("7")
-        english.wait_for("bind", "r=7")
-        english.size("r").fill(text)
-        english.wait_for("bind", "r=4096")
-    english.size("r").fill("4.09")
-    wrong = english.say("sizes.wrong", low="0", high="").strip()
-    expect(english.page.get_by_text(wrong)).to_be_visible()
-    english.wait_for("bind", "r=4096")
+        visitor.size("r").fill("7")
+        visitor.wait_for("bind", "r=7")
+        visitor.size("r").fill(text)
+        visitor.wait_for("bind", "r=4096")
+    visitor.size("r").fill("4.09")
+    wrong = visitor.say("sizes.wrong", low="0", high="").strip()
+    expect(visitor.page.get_by_text(wrong)).to_be_visible()
+    visitor.wait_for("bind", "r=4096")
 
 
-def test_fuse_that_is_off_says_so(english: Explorer, server: str) -> None:
-    english.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
-    english.compiled()
-    english.named("fuse").click()
-    expect(english.here).to_contain_text(english.say("passes.fuse.off"))
-    expect(english.page.get_by_text("intermediates inside a group")).to_have_count(0)
+def test_fuse_that_is_off_says_so(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
+    visitor.compiled()
+    visitor.named("fuse").click()
+    expect(visitor.here).to_contain_text(visitor.say("passes.fuse.off"))
+    expect(visitor.page.get_by_text("intermediates inside a group")).to_have_count(0)
 
 
-def test_back_and_forward_lead_from_place_to_place(english: Explorer, server: str) -> None:
+def test_back_and_forward_lead_from_place_to_place(visitor: Explorer, server: str) -> None:
     """A model and a page are places; a pass is not, and comes back with the model."""
-    page = english.page
-    english.open(server)
-    english.choose("softmax_spelled_out")
-    english.wait_for("model", "softmax_spelled_out")
+    page = visitor.page
+    visitor.open(server)
+    visitor.choose("softmax_spelled_out")
+    visitor.wait_for("model", "softmax_spelled_out")
     places = page.evaluate("history.length")
     page.keyboard.press("End")
-    last = str(english.passes.count() - 1)
-    english.wait_for("at", last)
+    last = str(visitor.passes.count() - 1)
+    visitor.wait_for("at", last)
     assert page.evaluate("history.length") == places, "a step through passes is no place"
-    english.button("nav.measure").click()
-    english.wait_for("page", "measure")
-    expect(page).to_have_title(f"{english.say('nav.measure')} · {english.say('page.title')}")
+    visitor.button("nav.measure").click()
+    visitor.wait_for("page", "measure")
+    expect(page).to_have_title(f"{visitor.say('nav.measure')} · {visitor.say('page.title')}")
     page.go_back()
-    expect(english.title).to_be_visible()
-    expect(page).to_have_title(english.say("page.title"))
-    english.wait_for("at", last)
+    expect(visitor.title).to_be_visible()
+    expect(page).to_have_title(visitor.say("page.title"))
+    visitor.wait_for("at", last)
     page.go_back()
-    expect(page.get_by_role("heading", name=english.say("choose.title"))).to_be_visible()
+    expect(page.get_by_role("heading", name=visitor.say("choose.title"))).to_be_visible()
     page.go_forward()
-    expect(english.title).to_have_text(sample("softmax_spelled_out").title["en"])
-    english.wait_for("at", last)
+    expect(visitor.title).to_have_text(sample("softmax_spelled_out").title[visitor.language])
+    visitor.wait_for("at", last)
 
 
-def test_nothing_of_the_host_page_takes_the_focus(english: Explorer, server: str) -> None:
-    english.open(server)
-    page = english.page
+def test_nothing_of_the_host_page_takes_the_focus(visitor: Explorer, server: str) -> None:
+    visitor.open(server)
+    page = visitor.page
     page.keyboard.press("Tab")
     assert focused(page) == "nav-explore"
     expect(page.get_by_role("main")).to_have_count(1)
-    english.choose("softmax_spelled_out")
+    visitor.choose("softmax_spelled_out")
     page.keyboard.press("/")
     assert focused(page) == "search"
     page.keyboard.press("Escape")
     page.keyboard.press("Home")
-    expect(english.here).to_contain_text("import")
+    expect(visitor.here).to_contain_text("import")
 
 
-def test_a_model_that_an_address_names_in_vain_is_said(english: Explorer, server: str) -> None:
-    english.open(server, "model=nosuch")
-    expect(english.problem).to_contain_text(english.say("request.model.remedy"))
-    english.choose("softmax_spelled_out")
-    expect(english.problem).to_have_count(0)
+def test_a_model_that_an_address_names_in_vain_is_said(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=nosuch")
+    expect(visitor.problem).to_contain_text(visitor.say("request.model.remedy"))
+    visitor.choose("softmax_spelled_out")
+    expect(visitor.problem).to_have_count(0)
 
 
 def test_an_upload_that_is_gone_is_asked_for_again(
-    english: Explorer, server: str, tmp_path: Path
+    visitor: Explorer, server: str, tmp_path: Path
 ) -> None:
     model = onnx.load(sample("softmax_spelled_out").path)
-    model.doc_string = f"brought again, {english.language}"
+    model.doc_string = f"brought again, {visitor.language}"
     path = tmp_path / "again.onnx"
     onnx.save(model, path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    english.open(server, f"model=sha256:{digest}&at=9&tab=text")
-    expect(english.page.get_by_role("heading", name=english.say("gone.title"))).to_be_visible()
-    english.upload(sample("diamond").path)
-    expect(english.problem).to_contain_text(english.say("upload.other", name="diamond.onnx"))
-    english.upload(path)
-    english.compiled()
-    expect(english.title).to_have_text("again.onnx")
-    expect(english.here).to_have_attribute("data-at", "9")
-    expect(english.page.get_by_role("tab", name=english.say("tab.text"))).to_have_attribute(
+    visitor.open(server, f"model=sha256:{digest}&at=9&tab=text")
+    expect(visitor.page.get_by_role("heading", name=visitor.say("gone.title"))).to_be_visible()
+    visitor.upload(sample("diamond").path)
+    expect(visitor.problem).to_contain_text(visitor.say("upload.other", name="diamond.onnx"))
+    visitor.upload(path)
+    visitor.compiled()
+    expect(visitor.title).to_have_text("again.onnx")
+    expect(visitor.here).to_have_attribute("data-at", "9")
+    expect(visitor.page.get_by_role("tab", name=visitor.say("tab.text"))).to_have_attribute(
         "aria-selected", "true"
     )
 
@@ -916,17 +903,17 @@ def test_an_upload_that_is_gone_is_asked_for_again(
 
 
 def test_a_compile_shows_its_graph_early_and_can_be_cancelled(
-    english: Explorer, server: str
+    visitor: Explorer, server: str
 ) -> None:
-    english.open(server, "model=resnet_tiny&numerics=strict&pin=batch%3D3")  # nobody did before
-    expect(english.passes).to_have_count(1)
-    expect(english.here).to_contain_text("import")
-    english.button("job.cancel").click()
-    expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
-    expect(english.button("job.cancel")).to_have_count(0)
-    expect(english.passes).to_have_count(1)
-    english.button("compile.again").click()
-    english.compiled()
+    visitor.open(server, "model=resnet_tiny&numerics=strict&pin=batch%3D3")  # nobody did before
+    expect(visitor.passes).to_have_count(1)
+    expect(visitor.here).to_contain_text("import")
+    visitor.button("job.cancel").click()
+    expect(visitor.page.get_by_text(visitor.say("job.cancelled"))).to_be_visible()
+    expect(visitor.button("job.cancel")).to_have_count(0)
+    expect(visitor.passes).to_have_count(1)
+    visitor.button("compile.again").click()
+    visitor.compiled()
 
 
 def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
@@ -937,10 +924,10 @@ def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
     first = Explorer(gone, "vi")
     expect(first.button("job.cancel")).to_be_visible(timeout=COMPILE_MS)
     gone.close()
-    english = Explorer(page, "en")
-    english.open(server)
-    english.choose("five_op_chain")
-    expect(english.here).to_contain_text("fuse")
+    visitor = Explorer(page, "en")
+    visitor.open(server)
+    visitor.choose("five_op_chain")
+    expect(visitor.here).to_contain_text("fuse")
 
 
 def workers(server: str) -> list[int]:
@@ -965,27 +952,27 @@ def workers(server: str) -> list[int]:
 
 @pytest.mark.parametrize("how", ["dies", "hangs"])
 def test_a_compile_that_dies_or_hangs_leaves_the_page_alive(
-    english: Explorer, fresh: Page, server: str, how: str
+    visitor: Explorer, fresh: Page, server: str, how: str
 ) -> None:
-    english.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{11 + len(how)}")
-    expect(english.button("job.cancel")).to_be_visible()
-    expect(english.passes).to_have_count(1)
+    visitor.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{11 + len(how)}")
+    expect(visitor.button("job.cancel")).to_be_visible()
+    expect(visitor.passes).to_have_count(1)
     for pid in workers(server):
         os.kill(pid, signal.SIGKILL if how == "dies" else signal.SIGSTOP)
     if how == "hangs":
-        english.button("job.cancel").click()
-        expect(english.page.get_by_text(english.say("job.cancelled"))).to_be_visible()
+        visitor.button("job.cancel").click()
+        expect(visitor.page.get_by_text(visitor.say("job.cancelled"))).to_be_visible()
         for pid in workers(server):
             os.kill(pid, signal.SIGCONT)  # the one that stood by
     else:
-        told = english.say("job.died", how="SIGKILL")
-        expect(english.problem).to_contain_text(told)
+        told = visitor.say("job.died", how="SIGKILL")
+        expect(visitor.problem).to_contain_text(told)
     other = Explorer(fresh, "vi")
     other.open(server)
     other.choose("five_op_chain")
-    english.button("toolbar.models").click()
-    english.choose("five_op_chain")
-    expect(english.here).to_contain_text("fuse")
+    visitor.button("toolbar.models").click()
+    visitor.choose("five_op_chain")
+    expect(visitor.here).to_contain_text("fuse")
 
 
 # ---- for everybody -------------------------------------------------------------------------------
@@ -1002,25 +989,25 @@ def serious(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_serious_bars_anybody(english: Explorer, server: str, scheme: str) -> None:
-    page = english.page
+def test_nothing_serious_bars_anybody(visitor: Explorer, server: str, scheme: str) -> None:
+    page = visitor.page
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    english.open(server)
+    visitor.open(server)
     expect(page.locator(".app")).to_have_attribute("data-theme", scheme)
     assert not serious(page)
-    english.choose("five_op_chain")
+    visitor.choose("five_op_chain")
     assert not serious(page)
-    options(english)
+    options(visitor)
     assert not serious(page)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=english.say("toolbar.help")).click()
+    page.get_by_role("button", name=visitor.say("toolbar.help")).click()
     assert not serious(page)
-    english.button("help.close").click()
-    english.named("collapse-axes").click()
-    english.button("passes.up").click()
-    expect(english.problem).to_be_visible()
+    visitor.button("help.close").click()
+    visitor.named("collapse-axes").click()
+    visitor.button("passes.up").click()
+    expect(visitor.problem).to_be_visible()
     assert not serious(page)
-    page.get_by_role("button", name=english.say("theme.dark")).click()
+    page.get_by_role("button", name=visitor.say("theme.dark")).click()
     expect(page.locator(".app")).to_have_attribute(
         "data-theme", "light" if scheme == "dark" else "dark"
     )

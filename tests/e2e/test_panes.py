@@ -164,8 +164,9 @@ def rings_only(rect: ET.Element) -> bool:
 
 
 @pytest.fixture
-def panes(page: Page) -> Panes:
-    return Panes(page, "en")
+def panes(page: Page, either: str) -> Panes:
+    """The panes in one of the languages."""
+    return Panes(page, either)
 
 
 def test_the_panes_follow_what_the_pass_changed(panes: Panes, server: str) -> None:
@@ -437,7 +438,7 @@ def test_a_very_large_graph_is_an_overview_that_opens(
     assert picture.count(say("group.count.weights", n=250, weights=3)) == 24
     assert not {"w0", "b0", "s0"} & set(picture), "weights are counted, not drawn"
 
-    page.get_by_role("button", name=re.compile(r"^Groups")).click()
+    page.locator("#pane-groups").click()
     page.get_by_role("button", name=re.compile("#26 – 50")).click()
     expect(panes.button("pane.outside")).to_be_visible()
     inside = panes.boxes("pane.after")
