@@ -628,19 +628,19 @@ def test_a_model_of_shapes_that_only_a_run_tells_opens(
     expect(explorer.problem).to_contain_text("--inputs X.npz")
 
 
-def test_no_rows_move_no_bytes_and_a_bound_is_said_as_one(english: Explorer, server: str) -> None:
-    english.open(server, "model=five_op_chain&bind=r%3D0")
-    english.compiled()
-    expect(english.total("totals.floor")).to_have_text("0 B → 0 B")
-    english.open(server, "model=lstm_cell")
-    english.compiled()
-    floor = english.total("totals.floor")
+def test_no_rows_move_no_bytes_and_a_bound_is_said_as_one(visitor: Explorer, server: str) -> None:
+    visitor.open(server, "model=five_op_chain&bind=r%3D0")
+    visitor.compiled()
+    expect(visitor.total("totals.floor")).to_have_text("0 B → 0 B")
+    visitor.open(server, "model=lstm_cell")
+    visitor.compiled()
+    floor = visitor.total("totals.floor")
     expect(floor).to_have_text(re.compile(r"^≤ .* → ≤ "))
-    english.page.get_by_role("tab", name=re.compile(f"^{english.say('tab.kernels')}")).click()
-    panel = english.page.get_by_role("tabpanel")
-    expect(panel).to_contain_text(english.say("kernels.reads.most"))
-    expect(panel).not_to_contain_text(english.say("kernels.reads"))
-    expect(panel).to_contain_text(english.say("kernels.most.hint"))
+    visitor.page.get_by_role("tab", name=re.compile(f"^{visitor.say('tab.kernels')}")).click()
+    panel = visitor.page.get_by_role("tabpanel")
+    expect(panel).to_contain_text(visitor.say("kernels.reads.most"))
+    expect(panel).not_to_contain_text(visitor.say("kernels.reads"))
+    expect(panel).to_contain_text(visitor.say("kernels.most.hint"))
 
 
 def test_what_is_no_model_is_refused_at_once(

@@ -44,7 +44,7 @@ export function inspector({ store, act, sample }) {
         : selection.key ? node(state, more, sizes) : [];
     replace(content,
       h("dl", null,
-        selection.key ? fact("name", code(selection.key)) : null,
+        selection.key ? fact("name", code(named(compile, selection))) : null,
         about, belongs(state, more), origins(compile, selection)),
       compile.trace.decisions.length || compile.whole ? h("div", { class: "row" },
         compile.trace.decisions.length ? h("button", { type: "button", id: "inspector-why", onclick: () => { act.why(true); act.tab("decisions"); } }, t("inspector.why")) : null,
@@ -130,6 +130,12 @@ export function inspector({ store, act, sample }) {
 }
 
 const said = ({ reads, writes }) => t("inspector.moves", { reads: byFormula(reads), writes: byFormula(writes) });
+
+/** What a selection is called: a node of the model by its name, where it has one. */
+function named({ trace }, { kind, key }) {
+  const node = kind === "origin" ? trace.nodes.find((n) => n.position === key) : undefined;
+  return node ? node.name || `${node.op} ${key}` : key;
+}
 
 function fact(name, value) {
   return [h("dt", null, t(`inspector.${name}`)), h("dd", { "data-fact": name }, value)];
