@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test conformance bench lessons samples clean chromium gpu
+.PHONY: help run test test-page conformance bench lessons samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -23,6 +23,9 @@ test: $(VENV)/.installed-test chromium ## Install the test tools, check style an
 	@$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-page: $(VENV)/.installed-test chromium ## Run every browser test in both languages (make test: most in one)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --every-language tests/e2e
 
 bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks

@@ -134,7 +134,11 @@ def fresh(browser: Browser, watch: Watch) -> Iterator[Page]:
         yield page
 
 
-@pytest.fixture
-def either(request: pytest.FixtureRequest) -> str:
-    """A language: one for each test, so that all tests together speak both at the cost of one."""
-    return LANGUAGES[crc32(request.node.name.encode()) % len(LANGUAGES)]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`language`: both where that is asked for, else one; all tests together speak both."""
+    if "language" not in metafunc.fixturenames:
+        return
+    one = LANGUAGES[crc32(metafunc.function.__name__.encode()) % len(LANGUAGES)]
+    every = metafunc.config.getoption("every_language")
+    marked = metafunc.definition.get_closest_marker("every_language") is not None
+    metafunc.parametrize("language", LANGUAGES if every or marked else [one])

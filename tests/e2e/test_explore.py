@@ -114,16 +114,10 @@ def focused(page: Page) -> str:
     }""")
 
 
-@pytest.fixture(params=LANGUAGES)
-def explorer(page: Page, request: pytest.FixtureRequest) -> Explorer:
-    """The page in each language."""
-    return Explorer(page, request.param)
-
-
 @pytest.fixture
-def visitor(page: Page, either: str) -> Explorer:
-    """The page in one of the languages."""
-    return Explorer(page, either)
+def explorer(page: Page, language: str) -> Explorer:
+    """The page in each language."""
+    return Explorer(page, language)
 
 
 class Traffic:
@@ -148,6 +142,7 @@ def traffic(page: Page) -> Traffic:
 # ---- from the door to one kernel -----------------------------------------------------------------
 
 
+@pytest.mark.every_language
 def test_a_newcomer_comes_to_one_fused_kernel(explorer: Explorer, server: str) -> None:
     page, say = explorer.page, explorer.say
     explorer.open(server)
@@ -246,50 +241,54 @@ def test_every_pass_and_rewrite_of_a_sample_is_reached_by_keyboard(
     assert not traffic.since(start), "what was sent is not asked for again"
 
 
-def test_n_and_p_jump_between_passes_that_changed_something(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    visitor.choose("softmax_spelled_out")
-    visitor.page.keyboard.press("Home")
-    texts = [visitor.passes.nth(k).inner_text() for k in range(visitor.passes.count())]
-    changed = [k for k, text in enumerate(texts) if visitor.say("state.changed") in text]
+def test_n_and_p_jump_between_passes_that_changed_something(
+    explorer: Explorer, server: str
+) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    explorer.page.keyboard.press("Home")
+    texts = [explorer.passes.nth(k).inner_text() for k in range(explorer.passes.count())]
+    changed = [k for k, text in enumerate(texts) if explorer.say("state.changed") in text]
     assert changed[0] == 0 and len(changed) > 5
     for k in changed[1:]:
-        visitor.page.keyboard.press("n")
-        expect(visitor.here).to_have_attribute("data-at", str(k))
-    visitor.page.keyboard.press("Shift+P")
-    expect(visitor.here).to_have_attribute("data-at", str(changed[-2]))
-    visitor.page.keyboard.press("End")
-    expect(visitor.here).to_contain_text("build")
+        explorer.page.keyboard.press("n")
+        expect(explorer.here).to_have_attribute("data-at", str(k))
+    explorer.page.keyboard.press("Shift+P")
+    expect(explorer.here).to_have_attribute("data-at", str(changed[-2]))
+    explorer.page.keyboard.press("End")
+    expect(explorer.here).to_contain_text("build")
 
 
-def test_keys_act_inside_and_nowhere_else(visitor: Explorer, server: str, traffic: Traffic) -> None:
-    visitor.open(server)
-    visitor.choose("five_op_chain")
-    page = visitor.page
-    place = str(visitor.here.get_attribute("data-at"))
+def test_keys_act_inside_and_nowhere_else(
+    explorer: Explorer, server: str, traffic: Traffic
+) -> None:
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    page = explorer.page
+    place = str(explorer.here.get_attribute("data-at"))
     start = len(traffic.asked)
     for key in ("r", "c", "Control+ArrowDown", "Alt+ArrowDown", "Shift+ArrowDown", "x"):
         page.keyboard.press(key)
-    field = page.get_by_role("textbox", name=visitor.say("strip.find"))
+    field = page.get_by_role("textbox", name=explorer.say("strip.find"))
     field.fill("fu")
     for key in ("ArrowLeft", "n", "Backspace", "?", "Backspace", "ArrowUp"):
         page.keyboard.press(key)
     expect(field).to_have_value("fu")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(visitor.here).to_have_attribute("data-at", place)
+    expect(explorer.here).to_have_attribute("data-at", place)
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowDown")  # out of the field, and still inside
-    expect(visitor.here).to_have_attribute("data-at", str(int(place) + 1))
+    expect(explorer.here).to_have_attribute("data-at", str(int(place) + 1))
     assert not traffic.since(start), "no key reaches the host page"
 
 
-def test_search_is_caught_from_the_browser(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    visitor.choose("five_op_chain")
+def test_search_is_caught_from_the_browser(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("five_op_chain")
     for key in ("/", "Control+f"):
-        visitor.title.focus()
-        visitor.page.keyboard.press(key)
-        assert focused(visitor.page) == "search"
+        explorer.title.focus()
+        explorer.page.keyboard.press(key)
+        assert focused(explorer.page) == "search"
 
 
 def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str) -> None:
@@ -312,22 +311,23 @@ def test_help_keeps_the_focus_and_gives_it_back(explorer: Explorer, server: str)
     assert focused(page) == "help"
 
 
-def test_the_strip_is_filtered(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    visitor.choose("softmax_spelled_out")
-    count = visitor.passes.count()
-    choose = visitor.page.get_by_role("combobox", name=visitor.say("strip.filter"))
+def test_the_strip_is_filtered(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    count = explorer.passes.count()
+    choose = explorer.page.get_by_role("combobox", name=explorer.say("strip.filter"))
     choose.select_option("changed")
-    changed = visitor.passes.count()
+    changed = explorer.passes.count()
     assert 5 < changed < count
-    expect(visitor.page.get_by_text(visitor.say("strip.hidden", n=count - changed))).to_be_visible()
-    find = visitor.page.get_by_role("textbox", name=visitor.say("strip.find"))
+    page, say = explorer.page, explorer.say
+    expect(page.get_by_text(say("strip.hidden", n=count - changed))).to_be_visible()
+    find = page.get_by_role("textbox", name=explorer.say("strip.find"))
     find.fill("lower")
-    expect(visitor.passes).to_have_count(2)  # and the one that is open
-    expect(visitor.named("lower-loops")).to_have_count(1)
+    expect(explorer.passes).to_have_count(2)  # and the one that is open
+    expect(explorer.named("lower-loops")).to_have_count(1)
     find.fill("")
     choose.select_option("all")
-    expect(visitor.passes).to_have_count(count)
+    expect(explorer.passes).to_have_count(count)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------
@@ -379,68 +379,68 @@ def test_a_size_is_bound_without_a_compile(
     assert not traffic.since(start), "no request, no message"
 
 
-def test_a_pin_compiles_for_that_size(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=five_op_chain&bind=r%3D512")
-    visitor.compiled()
-    visitor.button("sizes.pin", name="r").click()
-    visitor.wait_for("pin", "r=512")
-    expect(visitor.named("bind-dims")).to_contain_text(visitor.say("state.changed"))
-    pin = visitor.button("sizes.pin", name="r")
+def test_a_pin_compiles_for_that_size(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain&bind=r%3D512")
+    explorer.compiled()
+    explorer.button("sizes.pin", name="r").click()
+    explorer.wait_for("pin", "r=512")
+    expect(explorer.named("bind-dims")).to_contain_text(explorer.say("state.changed"))
+    pin = explorer.button("sizes.pin", name="r")
     expect(pin).to_have_attribute("aria-pressed", "true")
-    expect(visitor.size("r")).to_be_disabled()
-    after = mebibytes(visitor, 3 * 512 * 2048 * 4 + 2 * 2048 * 4)
-    expect(visitor.total("totals.floor")).to_contain_text(after)
+    expect(explorer.size("r")).to_be_disabled()
+    after = mebibytes(explorer, 3 * 512 * 2048 * 4 + 2 * 2048 * 4)
+    expect(explorer.total("totals.floor")).to_contain_text(after)
     pin.click()
-    visitor.wait_for("pin", "")
-    expect(visitor.size("r")).to_have_value("512")
+    explorer.wait_for("pin", "")
+    expect(explorer.size("r")).to_have_value("512")
 
 
 # ---- the pipeline --------------------------------------------------------------------------------
 
 
-def test_passes_are_switched_off_moved_and_repeated(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    visitor.choose("softmax_spelled_out")
-    page, count = visitor.page, len(DEFAULT)
-    expect(visitor.passes).to_have_count(count)
+def test_passes_are_switched_off_moved_and_repeated(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    page, count = explorer.page, len(DEFAULT)
+    expect(explorer.passes).to_have_count(count)
 
-    visitor.named("cse").first.click()
-    visitor.button("passes.off").focus()
+    explorer.named("cse").first.click()
+    explorer.button("passes.off").focus()
     page.keyboard.press("Enter")
-    visitor.wait_for("passes", "default,-cse")
+    explorer.wait_for("passes", "default,-cse")
     page.keyboard.press("Home")
-    expect(visitor.here).to_contain_text("import")
-    expect(visitor.passes).to_have_count(count - 2)
-    visitor.button("passes.on.name", name="cse").click()
-    visitor.wait_for("passes", "")
-    expect(visitor.passes).to_have_count(count)
+    expect(explorer.here).to_contain_text("import")
+    expect(explorer.passes).to_have_count(count - 2)
+    explorer.button("passes.on.name", name="cse").click()
+    explorer.wait_for("passes", "")
+    expect(explorer.passes).to_have_count(count)
 
-    visitor.named("fuse").click()
-    visitor.button("passes.off").click()
-    visitor.wait_for("passes", "default,fuse{by=origin}")
-    expect(visitor.total("totals.launches")).not_to_contain_text("→ 1")
-    visitor.button("passes.on").click()
-    visitor.wait_for("passes", "")
-    expect(visitor.total("totals.launches")).to_contain_text("→ 1")
+    explorer.named("fuse").click()
+    explorer.button("passes.off").click()
+    explorer.wait_for("passes", "default,fuse{by=origin}")
+    expect(explorer.total("totals.launches")).not_to_contain_text("→ 1")
+    explorer.button("passes.on").click()
+    explorer.wait_for("passes", "")
+    expect(explorer.total("totals.launches")).to_contain_text("→ 1")
 
-    visitor.named("decompose").click()
-    expect(page.get_by_text(visitor.say("passes.locked"))).to_be_visible()
-    expect(visitor.button("passes.off")).to_have_count(0)
+    explorer.named("decompose").click()
+    expect(page.get_by_text(explorer.say("passes.locked"))).to_be_visible()
+    expect(explorer.button("passes.off")).to_have_count(0)
 
-    visitor.named("order-steps").click()
-    visitor.button("passes.down").click()
+    explorer.named("order-steps").click()
+    explorer.button("passes.down").click()
     names = [p.name for p in DEFAULT]
     at = names.index("order-steps")
     names[at : at + 2] = reversed(names[at : at + 2])
-    visitor.wait_for("passes", ",".join(names))
-    expect(visitor.here).to_contain_text("order-steps")
-    expect(visitor.here).to_have_attribute("data-at", str(at + 1))
-    visitor.button("passes.repeat").click()
-    expect(visitor.named("order-steps")).to_have_count(2)
-    visitor.button("passes.one").click()
-    expect(visitor.named("order-steps")).to_have_count(1)
-    visitor.button("passes.usual").click()
-    visitor.wait_for("passes", "")
+    explorer.wait_for("passes", ",".join(names))
+    expect(explorer.here).to_contain_text("order-steps")
+    expect(explorer.here).to_have_attribute("data-at", str(at + 1))
+    explorer.button("passes.repeat").click()
+    expect(explorer.named("order-steps")).to_have_count(2)
+    explorer.button("passes.one").click()
+    expect(explorer.named("order-steps")).to_have_count(1)
+    explorer.button("passes.usual").click()
+    explorer.wait_for("passes", "")
 
 
 def test_a_pass_that_needs_another_before_it_is_refused_in_words(
@@ -549,19 +549,20 @@ def test_ptx_is_there_to_read_without_a_gpu(explorer: Explorer, server: str) -> 
     expect(lit.filter(has_text="reduce.max").first).to_be_visible()
 
 
-def test_another_compile_stands_in_the_left_pane(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    visitor.choose("five_op_chain")
-    left = visitor.page.get_by_role("combobox", name=visitor.say("left.title"))
+def test_another_compile_stands_in_the_left_pane(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    left = explorer.page.get_by_role("combobox", name=explorer.say("left.title"))
     left.select_option("op_by_op")
-    names = [visitor.say(f"pane.{name}") for name in ("op_by_op", "left")]
-    titles = visitor.page.get_by_role("heading", name=re.compile(f"^({'|'.join(names)})$"))
+    names = [explorer.say(f"pane.{name}") for name in ("op_by_op", "left")]
+    titles = explorer.page.get_by_role("heading", name=re.compile(f"^({'|'.join(names)})$"))
     expect(titles).to_have_text(names[0], timeout=COMPILE_MS)
     left.select_option("other")
-    visitor.page.get_by_role("textbox", name=visitor.say("left.pipeline")).fill("default,-nonsense")
-    visitor.button("left.compile").click()
-    expect(visitor.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
-    expect(visitor.passes).to_have_count(len(DEFAULT))
+    pipeline = explorer.page.get_by_role("textbox", name=explorer.say("left.pipeline"))
+    pipeline.fill("default,-nonsense")
+    explorer.button("left.compile").click()
+    expect(explorer.problem).to_contain_text("nonsense", timeout=COMPILE_MS)
+    expect(explorer.passes).to_have_count(len(DEFAULT))
     left.select_option("")
     expect(titles).to_have_count(0)
 
@@ -628,19 +629,19 @@ def test_a_model_of_shapes_that_only_a_run_tells_opens(
     expect(explorer.problem).to_contain_text("--inputs X.npz")
 
 
-def test_no_rows_move_no_bytes_and_a_bound_is_said_as_one(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=five_op_chain&bind=r%3D0")
-    visitor.compiled()
-    expect(visitor.total("totals.floor")).to_have_text("0 B → 0 B")
-    visitor.open(server, "model=lstm_cell")
-    visitor.compiled()
-    floor = visitor.total("totals.floor")
+def test_no_rows_move_no_bytes_and_a_bound_is_said_as_one(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain&bind=r%3D0")
+    explorer.compiled()
+    expect(explorer.total("totals.floor")).to_have_text("0 B → 0 B")
+    explorer.open(server, "model=lstm_cell")
+    explorer.compiled()
+    floor = explorer.total("totals.floor")
     expect(floor).to_have_text(re.compile(r"^≤ .* → ≤ "))
-    visitor.page.get_by_role("tab", name=re.compile(f"^{visitor.say('tab.kernels')}")).click()
-    panel = visitor.page.get_by_role("tabpanel")
-    expect(panel).to_contain_text(visitor.say("kernels.reads.most"))
-    expect(panel).not_to_contain_text(visitor.say("kernels.reads"))
-    expect(panel).to_contain_text(visitor.say("kernels.most.hint"))
+    explorer.page.get_by_role("tab", name=re.compile(f"^{explorer.say('tab.kernels')}")).click()
+    panel = explorer.page.get_by_role("tabpanel")
+    expect(panel).to_contain_text(explorer.say("kernels.reads.most"))
+    expect(panel).not_to_contain_text(explorer.say("kernels.reads"))
+    expect(panel).to_contain_text(explorer.say("kernels.most.hint"))
 
 
 def test_what_is_no_model_is_refused_at_once(
@@ -671,21 +672,21 @@ def drag(page: Page, path: Path, events: tuple[str, ...]) -> None:
         page.dispatch_event("body", event, {"dataTransfer": data})
 
 
-def test_a_file_is_dropped_anywhere(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    page, path = visitor.page, sample("softmax_spelled_out").path
-    sheet = page.get_by_text(visitor.say("upload.drop"))
+def test_a_file_is_dropped_anywhere(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    page, path = explorer.page, sample("softmax_spelled_out").path
+    sheet = page.get_by_text(explorer.say("upload.drop"))
     drag(page, path, ("dragenter", "dragover"))
     expect(sheet).to_be_visible()
     drag(page, path, ("dragleave",))
     expect(sheet).to_be_hidden()
     drag(page, path, ("dragenter", "drop"))
     expect(sheet).to_be_hidden()
-    visitor.compiled()
+    explorer.compiled()
     page.wait_for_url(re.compile("model=sha256"))
     drag(page, sample("diamond").path, ("dragenter", "drop"))
-    expect(visitor.title).to_have_text("diamond.onnx")
-    visitor.compiled()
+    expect(explorer.title).to_have_text("diamond.onnx")
+    explorer.compiled()
 
 
 def hostile_model() -> onnx.ModelProto:
@@ -770,16 +771,16 @@ def test_an_address_shows_the_same_in_a_fresh_browser(
 
 
 def test_an_address_holds_what_the_panes_show(
-    visitor: Explorer, fresh: Page, server: str
+    explorer: Explorer, fresh: Page, server: str
 ) -> None:
-    page, say = visitor.page, visitor.say
-    visitor.open(server, "model=five_op_chain&left=op_by_op&colour=bytes")
-    visitor.compiled()
+    page, say = explorer.page, explorer.say
+    explorer.open(server, "model=five_op_chain&left=op_by_op&colour=bytes")
+    explorer.compiled()
     other = page.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
     expect(other).to_be_visible(timeout=COMPILE_MS)
     expect(page.get_by_role("combobox", name=say("pane.overlay"))).to_have_value("bytes")
     page.get_by_role("combobox", name=say("pane.view")).select_option("kernels")
-    visitor.wait_for("view", "kernels")
+    explorer.wait_for("view", "kernels")
     fresh.goto(page.url)
     there = fresh.get_by_role("heading", name=say("pane.op_by_op"), exact=True)
     expect(there).to_be_visible(timeout=COMPILE_MS)
@@ -787,114 +788,114 @@ def test_an_address_holds_what_the_panes_show(
     Explorer(fresh, "en").wait_for("colour", "bytes")
 
 
-def test_an_event_that_a_pass_does_not_have(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=five_op_chain&at=22.3")
-    visitor.compiled()
-    expect(visitor.here).to_have_attribute("data-at", "22")
-    page = visitor.page
-    page.get_by_role("tab", name=visitor.say("tab.text")).click()
+def test_an_event_that_a_pass_does_not_have(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain&at=22.3")
+    explorer.compiled()
+    expect(explorer.here).to_have_attribute("data-at", "22")
+    page = explorer.page
+    page.get_by_role("tab", name=explorer.say("tab.text")).click()
     expect(page.get_by_role("tabpanel").get_by_role("option").first).to_be_visible()
 
 
 def test_another_model_on_measure_is_the_model_of_explore(
-    visitor: Explorer, server: str
+    explorer: Explorer, server: str
 ) -> None:
-    page = visitor.page
-    visitor.open(server)
-    visitor.choose("five_op_chain")
-    visitor.button("nav.measure").click()
+    page = explorer.page
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    explorer.button("nav.measure").click()
     page.get_by_role("combobox").first.select_option("bias_relu")
-    visitor.button("nav.explore").click()
-    expect(visitor.title).to_have_text(sample("bias_relu").title[visitor.language])
-    visitor.compiled()
-    visitor.wait_for("model", "bias_relu")
+    explorer.button("nav.explore").click()
+    expect(explorer.title).to_have_text(sample("bias_relu").title[explorer.language])
+    explorer.compiled()
+    explorer.wait_for("model", "bias_relu")
 
 
-def test_a_size_as_people_write_it(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=five_op_chain")
-    visitor.compiled()
+def test_a_size_as_people_write_it(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain")
+    explorer.compiled()
     for text in ("4.096", "4,096", "4 096"):
-        visitor.size("r").fill("7")
-        visitor.wait_for("bind", "r=7")
-        visitor.size("r").fill(text)
-        visitor.wait_for("bind", "r=4096")
-    visitor.size("r").fill("4.09")
-    wrong = visitor.say("sizes.wrong", low="0", high="").strip()
-    expect(visitor.page.get_by_text(wrong)).to_be_visible()
-    visitor.wait_for("bind", "r=4096")
+        explorer.size("r").fill("7")
+        explorer.wait_for("bind", "r=7")
+        explorer.size("r").fill(text)
+        explorer.wait_for("bind", "r=4096")
+    explorer.size("r").fill("4.09")
+    wrong = explorer.say("sizes.wrong", low="0", high="").strip()
+    expect(explorer.page.get_by_text(wrong)).to_be_visible()
+    explorer.wait_for("bind", "r=4096")
 
 
-def test_fuse_that_is_off_says_so(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
-    visitor.compiled()
-    visitor.named("fuse").click()
-    expect(visitor.here).to_contain_text(visitor.say("passes.fuse.off"))
-    expect(visitor.page.get_by_text("intermediates inside a group")).to_have_count(0)
+def test_fuse_that_is_off_says_so(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
+    explorer.compiled()
+    explorer.named("fuse").click()
+    expect(explorer.here).to_contain_text(explorer.say("passes.fuse.off"))
+    expect(explorer.page.get_by_text("intermediates inside a group")).to_have_count(0)
 
 
-def test_back_and_forward_lead_from_place_to_place(visitor: Explorer, server: str) -> None:
+def test_back_and_forward_lead_from_place_to_place(explorer: Explorer, server: str) -> None:
     """A model and a page are places; a pass is not, and comes back with the model."""
-    page = visitor.page
-    visitor.open(server)
-    visitor.choose("softmax_spelled_out")
-    visitor.wait_for("model", "softmax_spelled_out")
+    page = explorer.page
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    explorer.wait_for("model", "softmax_spelled_out")
     places = page.evaluate("history.length")
     page.keyboard.press("End")
-    last = str(visitor.passes.count() - 1)
-    visitor.wait_for("at", last)
+    last = str(explorer.passes.count() - 1)
+    explorer.wait_for("at", last)
     assert page.evaluate("history.length") == places, "a step through passes is no place"
-    visitor.button("nav.measure").click()
-    visitor.wait_for("page", "measure")
-    expect(page).to_have_title(f"{visitor.say('nav.measure')} · {visitor.say('page.title')}")
+    explorer.button("nav.measure").click()
+    explorer.wait_for("page", "measure")
+    expect(page).to_have_title(f"{explorer.say('nav.measure')} · {explorer.say('page.title')}")
     page.go_back()
-    expect(visitor.title).to_be_visible()
-    expect(page).to_have_title(visitor.say("page.title"))
-    visitor.wait_for("at", last)
+    expect(explorer.title).to_be_visible()
+    expect(page).to_have_title(explorer.say("page.title"))
+    explorer.wait_for("at", last)
     page.go_back()
-    expect(page.get_by_role("heading", name=visitor.say("choose.title"))).to_be_visible()
+    expect(page.get_by_role("heading", name=explorer.say("choose.title"))).to_be_visible()
     page.go_forward()
-    expect(visitor.title).to_have_text(sample("softmax_spelled_out").title[visitor.language])
-    visitor.wait_for("at", last)
+    expect(explorer.title).to_have_text(sample("softmax_spelled_out").title[explorer.language])
+    explorer.wait_for("at", last)
 
 
-def test_nothing_of_the_host_page_takes_the_focus(visitor: Explorer, server: str) -> None:
-    visitor.open(server)
-    page = visitor.page
+def test_nothing_of_the_host_page_takes_the_focus(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    page = explorer.page
     page.keyboard.press("Tab")
     assert focused(page) == "nav-explore"
     expect(page.get_by_role("main")).to_have_count(1)
-    visitor.choose("softmax_spelled_out")
+    explorer.choose("softmax_spelled_out")
     page.keyboard.press("/")
     assert focused(page) == "search"
     page.keyboard.press("Escape")
     page.keyboard.press("Home")
-    expect(visitor.here).to_contain_text("import")
+    expect(explorer.here).to_contain_text("import")
 
 
-def test_a_model_that_an_address_names_in_vain_is_said(visitor: Explorer, server: str) -> None:
-    visitor.open(server, "model=nosuch")
-    expect(visitor.problem).to_contain_text(visitor.say("request.model.remedy"))
-    visitor.choose("softmax_spelled_out")
-    expect(visitor.problem).to_have_count(0)
+def test_a_model_that_an_address_names_in_vain_is_said(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=nosuch")
+    expect(explorer.problem).to_contain_text(explorer.say("request.model.remedy"))
+    explorer.choose("softmax_spelled_out")
+    expect(explorer.problem).to_have_count(0)
 
 
 def test_an_upload_that_is_gone_is_asked_for_again(
-    visitor: Explorer, server: str, tmp_path: Path
+    explorer: Explorer, server: str, tmp_path: Path
 ) -> None:
     model = onnx.load(sample("softmax_spelled_out").path)
-    model.doc_string = f"brought again, {visitor.language}"
+    model.doc_string = f"brought again, {explorer.language}"
     path = tmp_path / "again.onnx"
     onnx.save(model, path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    visitor.open(server, f"model=sha256:{digest}&at=9&tab=text")
-    expect(visitor.page.get_by_role("heading", name=visitor.say("gone.title"))).to_be_visible()
-    visitor.upload(sample("diamond").path)
-    expect(visitor.problem).to_contain_text(visitor.say("upload.other", name="diamond.onnx"))
-    visitor.upload(path)
-    visitor.compiled()
-    expect(visitor.title).to_have_text("again.onnx")
-    expect(visitor.here).to_have_attribute("data-at", "9")
-    expect(visitor.page.get_by_role("tab", name=visitor.say("tab.text"))).to_have_attribute(
+    explorer.open(server, f"model=sha256:{digest}&at=9&tab=text")
+    expect(explorer.page.get_by_role("heading", name=explorer.say("gone.title"))).to_be_visible()
+    explorer.upload(sample("diamond").path)
+    expect(explorer.problem).to_contain_text(explorer.say("upload.other", name="diamond.onnx"))
+    explorer.upload(path)
+    explorer.compiled()
+    expect(explorer.title).to_have_text("again.onnx")
+    expect(explorer.here).to_have_attribute("data-at", "9")
+    expect(explorer.page.get_by_role("tab", name=explorer.say("tab.text"))).to_have_attribute(
         "aria-selected", "true"
     )
 
@@ -903,17 +904,18 @@ def test_an_upload_that_is_gone_is_asked_for_again(
 
 
 def test_a_compile_shows_its_graph_early_and_can_be_cancelled(
-    visitor: Explorer, server: str
+    explorer: Explorer, server: str
 ) -> None:
-    visitor.open(server, "model=resnet_tiny&numerics=strict&pin=batch%3D3")  # nobody did before
-    expect(visitor.passes).to_have_count(1)
-    expect(visitor.here).to_contain_text("import")
-    visitor.button("job.cancel").click()
-    expect(visitor.page.get_by_text(visitor.say("job.cancelled"))).to_be_visible()
-    expect(visitor.button("job.cancel")).to_have_count(0)
-    expect(visitor.passes).to_have_count(1)
-    visitor.button("compile.again").click()
-    visitor.compiled()
+    size = 3 + LANGUAGES.index(explorer.language)  # which nobody compiled before
+    explorer.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{size}")
+    expect(explorer.passes).to_have_count(1)
+    expect(explorer.here).to_contain_text("import")
+    explorer.button("job.cancel").click()
+    expect(explorer.page.get_by_text(explorer.say("job.cancelled"))).to_be_visible()
+    expect(explorer.button("job.cancel")).to_have_count(0)
+    expect(explorer.passes).to_have_count(1)
+    explorer.button("compile.again").click()
+    explorer.compiled()
 
 
 def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
@@ -924,10 +926,10 @@ def test_a_tab_closed_in_the_middle_leaves_the_page_alive(
     first = Explorer(gone, "vi")
     expect(first.button("job.cancel")).to_be_visible(timeout=COMPILE_MS)
     gone.close()
-    visitor = Explorer(page, "en")
-    visitor.open(server)
-    visitor.choose("five_op_chain")
-    expect(visitor.here).to_contain_text("fuse")
+    explorer = Explorer(page, "en")
+    explorer.open(server)
+    explorer.choose("five_op_chain")
+    expect(explorer.here).to_contain_text("fuse")
 
 
 def workers(server: str) -> list[int]:
@@ -952,27 +954,28 @@ def workers(server: str) -> list[int]:
 
 @pytest.mark.parametrize("how", ["dies", "hangs"])
 def test_a_compile_that_dies_or_hangs_leaves_the_page_alive(
-    visitor: Explorer, fresh: Page, server: str, how: str
+    explorer: Explorer, fresh: Page, server: str, how: str
 ) -> None:
-    visitor.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{11 + len(how)}")
-    expect(visitor.button("job.cancel")).to_be_visible()
-    expect(visitor.passes).to_have_count(1)
+    size = 11 + len(how) + 10 * LANGUAGES.index(explorer.language)
+    explorer.open(server, f"model=resnet_tiny&numerics=strict&pin=batch%3D{size}")
+    expect(explorer.button("job.cancel")).to_be_visible()
+    expect(explorer.passes).to_have_count(1)
     for pid in workers(server):
         os.kill(pid, signal.SIGKILL if how == "dies" else signal.SIGSTOP)
     if how == "hangs":
-        visitor.button("job.cancel").click()
-        expect(visitor.page.get_by_text(visitor.say("job.cancelled"))).to_be_visible()
+        explorer.button("job.cancel").click()
+        expect(explorer.page.get_by_text(explorer.say("job.cancelled"))).to_be_visible()
         for pid in workers(server):
             os.kill(pid, signal.SIGCONT)  # the one that stood by
     else:
-        told = visitor.say("job.died", how="SIGKILL")
-        expect(visitor.problem).to_contain_text(told)
+        told = explorer.say("job.died", how="SIGKILL")
+        expect(explorer.problem).to_contain_text(told)
     other = Explorer(fresh, "vi")
     other.open(server)
     other.choose("five_op_chain")
-    visitor.button("toolbar.models").click()
-    visitor.choose("five_op_chain")
-    expect(visitor.here).to_contain_text("fuse")
+    explorer.button("toolbar.models").click()
+    explorer.choose("five_op_chain")
+    expect(explorer.here).to_contain_text("fuse")
 
 
 # ---- for everybody -------------------------------------------------------------------------------
@@ -989,25 +992,25 @@ def serious(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_serious_bars_anybody(visitor: Explorer, server: str, scheme: str) -> None:
-    page = visitor.page
+def test_nothing_serious_bars_anybody(explorer: Explorer, server: str, scheme: str) -> None:
+    page = explorer.page
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    visitor.open(server)
+    explorer.open(server)
     expect(page.locator(".app")).to_have_attribute("data-theme", scheme)
     assert not serious(page)
-    visitor.choose("five_op_chain")
+    explorer.choose("five_op_chain")
     assert not serious(page)
-    options(visitor)
+    options(explorer)
     assert not serious(page)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=visitor.say("toolbar.help")).click()
+    page.get_by_role("button", name=explorer.say("toolbar.help")).click()
     assert not serious(page)
-    visitor.button("help.close").click()
-    visitor.named("collapse-axes").click()
-    visitor.button("passes.up").click()
-    expect(visitor.problem).to_be_visible()
+    explorer.button("help.close").click()
+    explorer.named("collapse-axes").click()
+    explorer.button("passes.up").click()
+    expect(explorer.problem).to_be_visible()
     assert not serious(page)
-    page.get_by_role("button", name=visitor.say("theme.dark")).click()
+    page.get_by_role("button", name=explorer.say("theme.dark")).click()
     expect(page.locator(".app")).to_have_attribute(
         "data-theme", "light" if scheme == "dark" else "dark"
     )

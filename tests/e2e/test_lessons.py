@@ -15,7 +15,7 @@ from lessons.glossary import glossary
 from lessons.prose import nodes
 from lessons.terms import with_terms
 from sample_models import sample
-from ui.language import LANGUAGES, sentence
+from ui.language import sentence
 
 INTRO, FUSION = "gioi-thieu", "gop-toan-tu"
 JOB_MS = 90_000
@@ -125,16 +125,12 @@ def meaning(term: str, language: str) -> str:
     return next(each for each in glossary() if each.id == term).means[language]
 
 
-@pytest.fixture(params=LANGUAGES)
-def learner(page: Page, request: pytest.FixtureRequest) -> Learner:
-    return Learner(page, request.param)
-
-
 @pytest.fixture
-def english(page: Page) -> Learner:
-    return Learner(page, "en")
+def learner(page: Page, language: str) -> Learner:
+    return Learner(page, language)
 
 
+@pytest.mark.every_language
 def test_the_introduction_with_wrong_and_right_answers(learner: Learner, server: str) -> None:
     page, say = learner.page, learner.say
     learner.open(server)
@@ -198,22 +194,22 @@ def test_an_ambiguous_number_is_echoed_and_locked_as_it_was_read(
 
 
 def test_a_lock_lasts_over_a_closed_tab_and_a_second_one_changes_nothing(
-    english: Learner, server: str
+    learner: Learner, server: str
 ) -> None:
-    english.open(server, INTRO)
-    english.guess(INTRO, "mot_tensor", "64")
-    english.guess(INTRO, "tung_phep", "320")
-    context: BrowserContext = english.page.context
-    second = Learner(context.new_page(), "en")
+    learner.open(server, INTRO)
+    learner.guess(INTRO, "mot_tensor", "64")
+    learner.guess(INTRO, "tung_phep", "320")
+    context: BrowserContext = learner.page.context
+    second = Learner(context.new_page(), learner.language)
     second.open(server, INTRO)
     expect(second.answered(INTRO, "tung_phep")).to_contain_text("320 MiB")
     second.guess(INTRO, "gop_mot", "128")
-    expect(english.answered(INTRO, "gop_mot")).to_contain_text("128 MiB")
-    expect(english.closing).to_be_attached()
+    expect(learner.answered(INTRO, "gop_mot")).to_contain_text("128 MiB")
+    expect(learner.closing).to_be_attached()
     second.page.close()
-    english.page.reload()
-    expect(english.answered(INTRO, "mot_tensor")).to_contain_text("64 MiB")
-    expect(english.closing.get_by_role("row").nth(2)).to_contain_text("128 MiB")
+    learner.page.reload()
+    expect(learner.answered(INTRO, "mot_tensor")).to_contain_text("64 MiB")
+    expect(learner.closing.get_by_role("row").nth(2)).to_contain_text("128 MiB")
 
 
 def test_progress_goes_out_and_comes_in_as_a_union(

@@ -21,7 +21,6 @@ from compiler.ir.printer import module_lines
 from compiler.trace import Trace
 from tests.e2e.test_explore import Explorer, hostile_model
 from tests.traces import NAMES, compiled, history_of
-from ui.language import LANGUAGES
 from ui.routes import version
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -164,9 +163,8 @@ def rings_only(rect: ET.Element) -> bool:
 
 
 @pytest.fixture
-def panes(page: Page, either: str) -> Panes:
-    """The panes in one of the languages."""
-    return Panes(page, either)
+def panes(page: Page, language: str) -> Panes:
+    return Panes(page, language)
 
 
 def test_the_panes_follow_what_the_pass_changed(panes: Panes, server: str) -> None:
@@ -369,7 +367,6 @@ def test_overlays_say_what_their_colour_means(panes: Panes, server: str) -> None
     expect(legend).to_have_text(say("overlay.drift.missing"))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
 def test_measured_times_colour_the_kernels(page: Page, server: str, language: str) -> None:
     panes = Panes(page, language)
     say = panes.say

@@ -4,7 +4,7 @@
 // here. A page is a module with `create(shell) -> {element, show(params), hide(), refresh()}`.
 
 import { cancel, follow } from "./job.mjs";
-import { h, replace } from "./dom.mjs";
+import { h, holdPresses, replace } from "./dom.mjs";
 import { language, speak, t } from "./text.mjs";
 
 const BASE = new URL("./", import.meta.url);
@@ -68,6 +68,7 @@ async function begin(data) {
   Object.assign(view, data.view);
   shell.uploadLimit = data.uploadLimit;
   shell.version = data.version;
+  holdPresses();
   [shell.samples] = await Promise.all([
     fetch(new URL("../samples.json", BASE)).then((answer) => answer.json()),
     speak(data.language, new URL("../", BASE)),

@@ -33,8 +33,41 @@ export function unseen(text) {
   return h("span", { class: "unseen" }, text);
 }
 
+// ---- what is pressed keeps its place -----------------------------------------------------------
+
+const CONTROLS = "button, a, summary, [role=tab], [role=option]:not(.listing *)";
+let pressed = null;             // the control under a pointer that is down
+const waiting = new Map();      // a host that holds it → what to put there once it is let go
+
+/** Let no drawing come between press and release of a control: its click would be lost. Once a page. */
+export function holdPresses(target = window) {
+  const press = (event) => {
+    pressed = event.composedPath().find((element) => element.matches?.(CONTROLS)) ?? null;
+  };
+  const letGo = () => {         // before the handlers of a click, whose own drawing does not wait
+    pressed = null;
+    setTimeout(drawLate);
+  };
+  const later = () => {
+    const held = pressed;
+    setTimeout(() => { if (held !== null && held === pressed) letGo(); }, 100);   // no click followed
+  };
+  for (const [name, listener] of [["pointerdown", press], ["click", letGo], ["pointerup", later], ["pointercancel", later]]) {
+    target.addEventListener(name, listener, true);
+  }
+}
+
+function drawLate() {
+  for (const [host, children] of [...waiting]) replace(host, ...children);
+}
+
 /** Put `children` in place of what `host` holds; the focus stays on the element of the same id. */
 export function replace(host, ...children) {
+  if (pressed !== null && host.contains(pressed)) {
+    waiting.set(host, children);
+    return;
+  }
+  waiting.delete(host);
   const root = host.getRootNode();
   const held = root.activeElement && host.contains(root.activeElement) ? root.activeElement.id : "";
   host.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
