@@ -531,6 +531,28 @@ def test_steps_leave_the_camera_where_it_is(panes: Panes, server: str) -> None:
     assert len(seen) == 2
 
 
+def test_keys_look_along_the_graphs_and_nearer(panes: Panes, server: str) -> None:
+    page = panes.page
+    panes.open(server, "model=five_op_chain")
+    panes.compiled()
+    place = str(panes.here.get_attribute("data-at"))
+    x, y, k = camera(panes, server)
+    page.keyboard.press("Shift+ArrowDown")
+    assert camera(panes, server) == (x, pytest.approx(y - 80, abs=1), k), "what is below comes up"
+    page.keyboard.press("Shift+ArrowRight")
+    assert camera(panes, server) == pytest.approx((x - 80, y - 80, k), abs=1)
+    page.keyboard.press("+")
+    assert camera(panes, server)[2] == pytest.approx(1.3 * k)
+    page.keyboard.press("-")
+    assert camera(panes, server)[2] == pytest.approx(k)
+    page.keyboard.press("f")
+    assert camera(panes, server) == pytest.approx((x, y, k), abs=1)
+    expect(panes.here).to_have_attribute("data-at", place)
+    page.get_by_role("tab", name=panes.say("tab.text")).focus()
+    page.keyboard.press("Shift+ArrowRight")
+    assert camera(panes, server) == pytest.approx((x, y, k), abs=1), "the tabs have these keys"
+
+
 def test_a_camera_that_a_reader_moved_keeps_its_scale(panes: Panes, server: str) -> None:
     page = panes.page
     panes.open(server, "model=five_op_chain")

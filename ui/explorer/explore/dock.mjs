@@ -109,7 +109,7 @@ export function dock(context) {
 
 function count({ compile }, name) {
   const n = { decisions: compile.trace.decisions.length, kernels: compile.kernelNames.length, breaks: compile.trace.breaks.length }[name];
-  return n === undefined ? null : ` (${n})`;
+  return n === undefined || (n === 0 && !compile.whole) ? null : ` (${n})`;
 }
 
 function readHeight() {

@@ -337,7 +337,7 @@ export function graphView({ act, embedded }, again) {
 
   return {
     element, draw, fit, centreOn,
-    zoom,
+    zoom, pan: camera.pan,
     repaint() { for (const pane of panes) pane.repaint(); controls(); },
     /** What can be exported: `[{side, scene, title, palette, note}]`. */
     pictures: () => panes.map((pane, k) => ({ side: k, scene: pane.scene(), title: titles[k].textContent, palette: pane.palette(), note: noted() }))

@@ -36,6 +36,8 @@ export function panes(context) {
 
   act.view = (view) => store.set({ view });
   act.fit = () => graph.fit();
+  act.pan = (dx, dy) => graph.pan(dx, dy);
+  act.zoom = (factor) => graph.zoom(factor);
   act.inside = (key) => {
     const group = graph.groups().find((g) => g.key === key);
     store.set({ inside: key });

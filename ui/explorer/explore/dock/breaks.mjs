@@ -15,7 +15,7 @@ export function create({ act }) {
       { key: "op", label: t("breaks.op"), cell: (b) => code(b.op) },
       { key: "reason", label: t("breaks.reason"), cell: (b) => t(b.reason, b.parameters) },
     ];
-    replace(element, found.length === 0 ? h("p", null, t("breaks.none")) : [
+    replace(element, found.length === 0 ? h("p", null, t(compile.whole ? "breaks.none" : "dock.unfinished")) : [
       h("p", { class: "hint" }, t("breaks.hint")),
       dataTable({ id: "breaks-table", caption: t("tab.breaks"), columns, rows: found,
         picked: (b) => (selection?.origins.includes(position(b.node)) ? "picked" : "") }),

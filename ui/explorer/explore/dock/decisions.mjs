@@ -53,7 +53,7 @@ export function create({ store, act, sample }) {
         sort ? h("button", { type: "button", class: "plain", id: "decisions-order", onclick: () => { sort = null; draw(store.get()); } }, t("decisions.order")) : null),
       h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes),
         Object.keys(trace.assumed).length ? h("p", { class: "hint" }, t("decisions.gain.at"), " ", code(sizesText(trace.assumed))) : null),
-      trace.decisions.length === 0 ? h("p", null, t("decisions.none"))
+      trace.decisions.length === 0 ? h("p", null, t(compile.whole ? "decisions.none" : "dock.unfinished"))
         : rows.length === 0 ? h("p", null, t("decisions.nothing"))
           : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,
             onSort: (next) => { sort = next; draw(store.get()); }, picked: kind }));

@@ -28,7 +28,7 @@ export function create({ shell, store, act, sample }) {
     const { compile } = state;
     const name = compile.kernelNames.includes(state.kernel) ? state.kernel : compile.kernelNames[0];
     if (name === undefined) {
-      replace(head, h("p", null, t("kernels.none")));
+      replace(head, h("p", null, t(compile.whole ? "kernels.none" : "dock.unfinished")));
       body.hidden = true;
       return;
     }

@@ -28,7 +28,7 @@ export function create({ store, act, sample }) {
 
   function show({ compile, bound, selection }, { buffers, steps }) {
     if (buffers.length === 0) {
-      replace(element, h("p", null, t("memory.none")));
+      replace(element, h("p", null, t(compile.whole ? "memory.none" : "dock.unfinished")));
       return;
     }
     const sizes = compile.sizes(bound, sample());
