@@ -536,6 +536,7 @@ def test_keys_look_along_the_graphs_and_nearer(panes: Panes, server: str) -> Non
     panes.open(server, "model=five_op_chain")
     panes.compiled()
     place = str(panes.here.get_attribute("data-at"))
+    page.keyboard.press("f")
     x, y, k = camera(panes, server)
     page.keyboard.press("Shift+ArrowDown")
     assert camera(panes, server) == (x, pytest.approx(y - 80, abs=1), k), "what is below comes up"
