@@ -536,8 +536,11 @@ def test_keys_look_along_the_graphs_and_nearer(panes: Panes, server: str) -> Non
     panes.open(server, "model=five_op_chain")
     panes.compiled()
     place = str(panes.here.get_attribute("data-at"))
-    page.keyboard.press("f")
-    x, y, k = camera(panes, server)
+    before = None
+    while before != (before := camera(panes, server)):  # until the dock has found its height
+        page.keyboard.press("f")
+        page.wait_for_timeout(300)
+    x, y, k = before
     page.keyboard.press("Shift+ArrowDown")
     assert camera(panes, server) == (x, pytest.approx(y - 80, abs=1), k), "what is below comes up"
     page.keyboard.press("Shift+ArrowRight")
