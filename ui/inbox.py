@@ -93,7 +93,9 @@ def read(asked: Mapping[object, object]) -> Json | Refused:
         return Refused("request.kind", (("kind", kind),))
     found = model_file(text("model"))
     if found is None:
-        return Refused("request.model")
+        if text("model").startswith("sha256:"):
+            return Refused("request.model")
+        return Refused("request.sample", (("name", text("model")[:80]),))
     path, shown = found
     pipeline = text("pipeline").strip()
     if len(pipeline) > LONGEST:
@@ -149,7 +151,7 @@ def read_view(address: Mapping[str, str]) -> Json:
     return {
         "page": one_of("page", PAGES),
         "model": model if known else "",
-        "gone": bool(model) and not known,
+        "unknown": "" if known else model[:80],
         "target": one_of("target", TARGETS),
         "numerics": one_of("numerics", NUMERICS),
         "passes": text("passes"),

@@ -874,7 +874,7 @@ def test_nothing_of_the_host_page_takes_the_focus(explorer: Explorer, server: st
 
 def test_a_model_that_an_address_names_in_vain_is_said(explorer: Explorer, server: str) -> None:
     explorer.open(server, "model=nosuch")
-    expect(explorer.problem).to_contain_text(explorer.say("request.model.remedy"))
+    expect(explorer.problem).to_contain_text(explorer.say("request.sample", name="nosuch"))
     explorer.choose("softmax_spelled_out")
     expect(explorer.problem).to_have_count(0)
 

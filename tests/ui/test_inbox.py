@@ -122,8 +122,9 @@ def test_a_target_that_is_unknown_counts_as_the_first(target: object) -> None:
     ("asked", "message"),
     [
         ({"kind": "delete", "model": "mlp"}, "request.kind"),
-        ({"kind": "compile", "model": "nothing"}, "request.model"),
-        ({"kind": "compile", "model": 3}, "request.model"),
+        ({"kind": "compile", "model": f"sha256:{'0' * 64}"}, "request.model"),
+        ({"kind": "compile", "model": "nothing"}, "request.sample"),
+        ({"kind": "compile", "model": 3}, "request.sample"),
         ({"kind": "compile", "model": "mlp", "pin": "x"}, "request.pin"),
         ({"kind": "compile", "model": "mlp", "pipeline": "x" * 5000}, "request.pipeline"),
         ({"kind": "measure", "model": "mlp", "sizes": {"batch": -1}}, "request.size"),
@@ -135,7 +136,7 @@ def test_what_cannot_be_done_is_refused(asked: dict[object, object], message: st
 
 
 NOTHING = {
-    "page": "", "model": "", "gone": False, "target": "", "numerics": "", "passes": "", "pin": "",
+    "page": "", "model": "", "unknown": "", "target": "", "numerics": "", "passes": "", "pin": "",
     "bind": "", "at": "", "sel": "", "tab": "", "left": "", "colour": "", "view": "",
     "merged": "", "lesson": "", "term": "", "lang": "",
 }  # fmt: skip
@@ -149,7 +150,7 @@ def test_an_address_gives_a_view() -> None:
         "tab": "decisions", "left": "op_by_op", "colour": "bytes", "view": "kernels", "merged": "1",
         "lesson": "gop-toan-tu", "term": "kernel", "lang": "en",
     }  # fmt: skip
-    assert read_view({**address, "unknown": "kept elsewhere"}) == {**address, "gone": False}
+    assert read_view({**address, "unknown": "kept elsewhere"}) == {**address, "unknown": ""}
 
 
 def test_what_is_wrong_in_an_address_counts_for_nothing() -> None:
@@ -159,5 +160,5 @@ def test_what_is_wrong_in_an_address_counts_for_nothing() -> None:
         "tab": "<b>", "colour": "<b>", "view": "a b", "merged": "2",
         "lesson": "../x", "term": "a b", "lang": "de",
     }  # fmt: skip
-    assert read_view(wrong) == {**NOTHING, "gone": True}
+    assert read_view(wrong) == {**NOTHING, "unknown": "<script>"}
     assert len(str(read_view({"passes": "x" * 9000})["passes"])) == 4000

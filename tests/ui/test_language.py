@@ -125,6 +125,7 @@ def test_every_error_of_the_page_names_a_way_out() -> None:
     shown = {
         "job.gone", "job.busy", "job.died", "job.time", "job.memory", "job.cancelled",
         "request.pin", "request.size", "request.size.range", "request.kind", "request.model",
+        "request.sample",
         "request.pipeline", "upload.kind", "upload.large", "upload.empty", "upload.failed",
         "upload.elsewhere", "blob.gone", "layout.large", "error.internal", "error.memory",
         "error.request", "request.exercise", "request.submission", "upload.other",

@@ -159,7 +159,7 @@ export function create(shell) {
         return;
       }
       if (given.back && !given.model && chosen) { leave(); return; }
-      const params = given.model || given.gone ? given : shell.address.get();   // as another page left it
+      const params = given.model || given.unknown ? given : shell.address.get();   // as another page left it
       if (params.model) {
         const [at, event] = String(params.at || "").split(".");
         open(params.model, {
@@ -170,7 +170,7 @@ export function create(shell) {
           before: params.left || undefined, overlay: params.colour, view: params.view, merged: params.merged === "1",
         });
       } else {
-        if (params.gone) error = { message: "request.model", parameters: {} };
+        if (params.unknown) error = { message: "request.sample", parameters: { name: params.unknown } };
         draw();
         writeAddress(explorer.store.get());
       }
