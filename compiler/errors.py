@@ -94,6 +94,14 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "the nodes {nodes} need each other's results",
         "Break the cycle: a graph runs from inputs to outputs; a Loop node repeats.",
     ),
+    "model.inputs": (
+        "the node has {count} inputs, and {op} takes {least} to {most}",
+        "Mend the inputs of the node; onnx.checker.check_model reports this too.",
+    ),
+    "model.outputs": (
+        "the node has {count} outputs, and {op} has {least} to {most}",
+        "Mend the outputs of the node; onnx.checker.check_model reports this too.",
+    ),
     "model.no-results": (
         "the node has no outputs",
         "Remove it, or name its results.",

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from compiler.pipes import take_output
 from ui.grouping import Group, groups, overview
 from ui.layered import FOOT, SHAPE, clustered, layered, span
 from ui.union import Edge, Item, State, Union, shorten, union_of
@@ -281,7 +282,8 @@ def main(arguments: Sequence[str]) -> int:
     except (IndexError, KeyError) as error:
         print(error, file=sys.stderr)
         return NO_SUCH
-    json.dump(result, sys.stdout, ensure_ascii=False, separators=(",", ":"))
+    with take_output() as out:
+        out.write(json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode())
     return 0
 
 

@@ -6,8 +6,9 @@
 Whoever claims a kernel compiles it, so nothing is done twice, and they meet where the list ends for
 both. A helper is a new process that reads jobs and writes kernels through pipes: nothing is forked,
 so threads do not matter; it ends when its input does, so it outlives nobody. The same source gives
-the same bytes in every process. A kernel that a helper fails to make, because it does not compile
-or because the helper was killed, the caller makes: errors are told where they belong.
+the same bytes in every process. A kernel that a helper fails to make, because it does not compile,
+because the helper was killed or because it answers nonsense, the caller makes: errors are told
+where they belong.
 
 Teaches: parallel work needs a rule for who does what, and one for when somebody disappears.
 """
@@ -23,6 +24,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+from compiler.pipes import take_output
 
 if TYPE_CHECKING:
     from compiler.codegen.numba_api import CompiledKernel
@@ -112,7 +115,7 @@ class Helpers:
         assert process.stdin is not None and process.stdout is not None
         try:
             pickle.load(process.stdout)  # it is ready: before, no job is kept waiting for it
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except Exception:  # damaged pickles raise anything; a helper is a help, not a need
             return
         while True:
             with self._lock:
@@ -125,7 +128,7 @@ class Helpers:
                 pickle.dump(job, process.stdin)
                 process.stdin.flush()
                 answer.set_result(pickle.load(process.stdout))
-            except (OSError, EOFError, pickle.UnpicklingError):
+            except Exception:
                 answer.set_result(None)
                 return
 
@@ -134,8 +137,7 @@ def serve() -> None:
     """The life of a helper: a job in, a kernel or None out, until the input ends."""
     from compiler.codegen.numba_api import compile_kernel
 
-    jobs, kernels = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr
+    jobs, kernels = sys.stdin.buffer, take_output()
     made: CompiledKernel | None = None
     try:
         while True:

@@ -3,8 +3,9 @@
     bytes ──parse──► ModelProto ──weights beside it, one domain name, dense tensors,
                                   functions inlined, nodes in order of use──► OnnxModel
 
-Every check that a graph needs to make sense is here: each name is defined once and before use,
-and the nodes can be ordered. What an operator does is not looked at.
+Every check that a graph needs to make sense is here: each name is defined once and before use, each
+node has as many inputs and outputs as its operator takes, and the nodes can be ordered. What an
+operator does is not looked at.
 
 Teaches: a model file is a list of equations, not a program; their order follows from the names.
 """
@@ -28,6 +29,7 @@ from onnx import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
+    defs,
     inliner,
 )
 
@@ -199,7 +201,8 @@ def _in_order(proto: ModelProto, file: str, stem: str, digest: str) -> OnnxModel
             imported.add(node.domain)
     if any(len(position) > 1 for position in positions):
         notes.append(("import.inlined", proto.graph.name))
-    ordered = _sort(proto.graph, positions, frozenset(), file)
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    ordered = _sort(proto.graph, positions, frozenset(), file, opsets)
     if ordered != positions:
         notes.append(("import.reordered", proto.graph.name))
     stem = stem or proto.graph.name or "model"
@@ -369,13 +372,48 @@ def _function_sizes(proto: ModelProto) -> dict[FunctionKey, int]:
     return sizes
 
 
+def _check_counts(
+    node: NodeProto, position: Origin, opsets: Mapping[str, int], file: str
+) -> None:
+    """ModelError where a node has not as many inputs or outputs as its operator takes.
+
+    Empty names at the end are left out, as the specification has it; operators that nobody has
+    defined for the opset are not looked at.
+    """
+    try:
+        schema = defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+    except defs.SchemaError:
+        return
+    for names, what, least, most in (
+        (node.input, "inputs", schema.min_input, schema.max_input),
+        (node.output, "outputs", schema.min_output, schema.max_output),
+    ):
+        count = len(names)
+        while count and not names[count - 1]:
+            count -= 1
+        if (count < least and what == "inputs") or len(names) > most:
+            raise ModelError(
+                f"model.{what}", file=file, node=label(node, position), op=node.op_type,
+                count=count if count < least else len(names), least=least,
+                most=most if most < MANY else "∞",
+            )  # fmt: skip
+
+
+MANY = 2**31 - 1
+"""What a schema gives as the most inputs of an operator that takes any number."""
+
+
 def _sort(
-    graph: GraphProto, positions: list[Origin], around: frozenset[str], file: str
+    graph: GraphProto,
+    positions: list[Origin],
+    around: frozenset[str],
+    file: str,
+    opsets: Mapping[str, int],
 ) -> list[Origin]:
     """Put the nodes in order of use, as near to the file's order as can be; their positions.
 
-    `around` holds the names of the graphs around a subgraph. ModelError names the node whose
-    value is undefined or defined twice, or the nodes of a cycle.
+    `around` holds the names of the graphs around a subgraph. ModelError names the node that lacks
+    an input, whose value is undefined or defined twice, or the nodes of a cycle.
     """
     nodes = list(graph.node)
     maker: dict[str, int] = {}
@@ -383,6 +421,7 @@ def _sort(
     for k, node in enumerate(nodes):
         if not node.output:
             raise ModelError("model.no-results", file=file, node=label(node, positions[k]))
+        _check_counts(node, positions[k], opsets, file)
         for name in node.output:
             if not name:
                 continue
@@ -424,7 +463,7 @@ def _sort(
     for k in order:
         for index, inner in enumerate(subgraphs(nodes[k])):
             inner_positions = [(*positions[k], index, j) for j in range(len(inner.node))]
-            _sort(inner, inner_positions, inside, file)
+            _sort(inner, inner_positions, inside, file, opsets)
     if order != sorted(order):
         copies = [onnx.NodeProto() for _ in order]
         for copy, k in zip(copies, order, strict=True):

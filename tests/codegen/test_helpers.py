@@ -54,6 +54,29 @@ def test_a_kernel_of_a_killed_helper_is_the_callers() -> None:
         assert helpers.take("k_lost", never) is None
 
 
+class Nonsense:
+    """What cannot be read back, as a damaged pickle."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return str, (b"\x95", "utf-8")
+
+
+def test_nonsense_from_a_helper_is_the_callers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = pickle.dumps(None) + pickle.dumps(Nonsense())
+    code = f"import os, time; os.write(1, {answers!r}); time.sleep(60)"
+    started = subprocess.Popen
+
+    def popen(command: list[str], **rest: object) -> subprocess.Popen[bytes]:
+        return started([command[0], "-c", code], **rest)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    begin = time.monotonic()
+    with Helpers((job("k_odd"),), 1) as helpers:
+        wait_until_claimed(helpers, "k_odd")
+        assert helpers.take("k_odd", never) is None
+    assert time.monotonic() - begin < 30
+
+
 def test_a_kernel_that_is_waited_for_can_be_cancelled() -> None:
     def cancelled() -> None:
         raise Cancelled

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, external_data_helper, helper
+from onnx import NodeProto, TensorProto, ValueInfoProto, external_data_helper, helper
 from onnx.numpy_helper import from_array
 
 from compiler.errors import ModelError
@@ -141,6 +141,29 @@ def test_cycle_names_its_nodes() -> None:
 def test_node_without_results() -> None:
     found = error(data(model([node("Relu", ["x"], [])], [info("x", [1])], ["x"])))
     assert found.message == "model.no-results"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message", "count", "least", "most"),
+    [
+        ([node("Div", ["x"], ["y"])], "model.inputs", 1, 2, 2),
+        ([node("Add", ["x", ""], ["y"])], "model.inputs", 1, 2, 2),
+        ([node("Add", ["x", "x", "x"], ["y"])], "model.inputs", 3, 2, 2),
+        ([node("Relu", [], ["y"])], "model.inputs", 0, 1, 1),
+        ([node("Sum", [], ["y"])], "model.inputs", 0, 1, "∞"),
+        ([node("Relu", ["x"], ["y", "z"])], "model.outputs", 2, 1, 1),
+    ],
+)
+def test_a_node_has_as_many_inputs_and_outputs_as_its_operator_takes(
+    nodes: list[NodeProto], message: str, count: int, least: int, most: int | str
+) -> None:
+    found = error(data(model(nodes, [info("x", [1])], ["y"])))
+    assert found.message == message and found.node == f"#0 {nodes[0].op_type}"
+    assert [found.parameters[k] for k in ("count", "least", "most")] == [count, least, most]
+    inner = graph(nodes, [], ["y"])
+    outer = node("If", ["c"], ["o"], then_branch=inner, else_branch=inner)
+    found = error(data(model([outer], [info("x", [1]), info("c", [], BOOL)], ["o"])))
+    assert found.message == message, "in a subgraph too"
 
 
 def test_nodes_out_of_order_are_sorted() -> None:
