@@ -56,8 +56,10 @@ export function toolbar(context) {
 
   /** A compile that failed on the way while an earlier result is shown: the way to see how far. */
   function further(error) {
-    return error.partial && store.get().compile?.whole && act.showPartial
-      ? h("button", { type: "button", onclick: () => act.showPartial(error) }, t("problem.partial")) : null;
+    if (error.partial && store.get().compile?.whole && act.showPartial) {
+      return h("button", { type: "button", onclick: () => act.showPartial(error) }, t("problem.partial"));
+    }
+    return error.message?.startsWith("job.") ? again() : null;   // the worker is at fault, not what was asked
   }
 
   const again = () => h("button", { type: "button", id: "compile", onclick: () => act.again({}) }, t("compile.again"));
@@ -121,7 +123,10 @@ function leftPane({ store, act }) {
     const other = choose.value === "other";
     form.hidden = !other;
     if (other) field.focus();
-    else act.left(choose.value);
+    else {
+      act.fail(null);   // of the pipeline that stood there
+      act.left(choose.value);
+    }
   } });
   const field = h("input", { type: "text", id: "left-pipeline", spellcheck: "false", autocomplete: "off", translate: "no" });
   const go = h("button", { type: "submit" });

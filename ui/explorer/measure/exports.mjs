@@ -6,7 +6,8 @@ import { language, known, t } from "../text.mjs";
 import { headline, tables } from "./report.mjs";
 import { oneLine, rows as conditionRows } from "./conditions.mjs";
 
-const cell = (text) => String(text).replaceAll("|", "\\|").replaceAll("\n", " ");
+/** Text that Markdown leaves as it is: names come from files. */
+const cell = (text) => String(text).replace(/[\\`*[\]<>|$~]/g, "\\$&").replace(/\s+/g, " ");
 const plain = (value) => (typeof value === "string" ? value : value.textContent);
 
 /**
@@ -16,7 +17,7 @@ const plain = (value) => (typeof value === "string" ? value : value.textContent)
 export function markdown(r, lead = headline(r), shown = tables(r)) {
   const parts = [`# ${cell(r.model)}`, lead, `## ${t("conditions.title")}`,
     conditionRows(r.conditions).map(([name, value]) => `- ${name}: ${cell(plain(value))}`).join("\n"),
-    `- ${t("options.pipeline")}: \`${r.pipeline}\``];
+    `- ${t("options.pipeline")}: \`${r.pipeline.replaceAll("`", "'")}\``];
   for (const { title, head, rows } of shown) {
     parts.push(`## ${title}`, [head, head.map(() => "---"), ...rows].map((row) => `| ${row.map(cell).join(" | ")} |`).join("\n"));
   }

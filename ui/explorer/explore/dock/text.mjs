@@ -5,7 +5,7 @@ import { t } from "../../text.mjs";
 import { align, onlyChanges, words } from "../align.mjs";
 import { createListing } from "../listing.mjs";
 import { isLit, ofLine, relates } from "../selection.mjs";
-import { sides } from "../sides.mjs";
+import { sides, titlesOf } from "../sides.mjs";
 
 export function create({ store, act }) {
   const listings = [0, 1].map((k) => createListing(
@@ -46,7 +46,7 @@ export function create({ store, act }) {
     const { rows: found, changes } = rows(both[0].state, both[1].state, only.checked);
     label.textContent = t("pane.only");
     said.textContent = t("text.changes", changes);
-    const names = state.left === null ? ["pane.before", "pane.after"] : ["pane.op_by_op", "pane.fused"];
+    const names = titlesOf(state);
     const spoken = state.left === null ? ["pane.before.text", "pane.after.text"] : names;
     const related = (line) => (state.selection?.key && line.key === state.selection.key ? "picked"
       : relates(state.selection, line.origins) ? "related" : "");
