@@ -36,6 +36,7 @@ from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import baseline, explanation, untiled
 from compiler.passes.base import Built as BuiltKernel
 from compiler.pipeline import Pipeline, for_target, print_pipeline
+from compiler.runtime.cuda_driver import NO_DRIVER
 from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
@@ -396,8 +397,14 @@ def newly_built(records: Sequence[PassRecord]) -> int:
     return sum(e.message == "build.done" for r in records for e in r.events)
 
 
+NO_PACKAGE = "numba-cuda is not installed"
+
+
 def targets() -> list[Json]:
-    """`{name, available, reason}` of each target; the reason is the driver's own, or empty."""
+    """`{name, available, reason, message}` of each target.
+
+    The reason is the driver's own text, or empty; `message` names it where the page has words.
+    """
     found: list[Json] = []
     for name in TARGETS:
         reason = ""
@@ -407,8 +414,11 @@ def targets() -> list[Json]:
             except TargetError as error:
                 reason = str(error.parameters.get("reason", ""))
         if not reason and name != "cpu" and find_spec("numba_cuda") is None:
-            reason = "numba-cuda is not installed"
-        found.append({"name": name, "available": not reason, "reason": reason})
+            reason = NO_PACKAGE
+        message = {NO_DRIVER: "no-driver", NO_PACKAGE: "no-package"}.get(reason, "")
+        found.append(
+            {"name": name, "available": not reason, "reason": reason, "message": message}
+        )
     return found
 
 

@@ -240,7 +240,7 @@ def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -
     (answer,) = client.until_last(9)
     rows = {t["name"]: t for t in answer["targets"]}
     assert list(rows) == list(TARGETS)
-    assert rows["cpu"] == {"name": "cpu", "available": True, "reason": ""}
+    assert rows["cpu"] == {"name": "cpu", "available": True, "reason": "", "message": ""}
     assert all(bool(t["reason"]) != t["available"] for t in rows.values())
     client.send(compile_request(1, "softmax_spelled_out", tmp_path, target="cuda:ptx"))
     result = client.until_last(1)[-1]

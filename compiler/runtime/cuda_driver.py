@@ -47,6 +47,9 @@ class Driver(Protocol):
         ...
 
 
+NO_DRIVER: Final = "the driver's library libcuda.so.1 is not there"
+
+
 class _Driver:
     """The functions of libcuda.so.1. Raises NoDevice where it is not there."""
 
@@ -54,7 +57,7 @@ class _Driver:
         try:
             self.library = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
-            raise NoDevice("the driver's library libcuda.so.1 is not there") from error
+            raise NoDevice(NO_DRIVER) from error
         self.library.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
         status = self.library.cuInit(0)
         if status:

@@ -80,10 +80,11 @@ def test_forbid_and_force_a_merge(dock: Dock, server: str) -> None:
     kernels = page.get_by_role("tab", name=re.compile(say("tab.kernels")))
     expect(kernels).to_contain_text("(1)")
 
-    dock.button("decisions.forbid.of", a="T2", b="T3").click()
+    dock.button("decisions.forbid.of", a="T2", b="T3").press("Enter")
     overruled = page.get_by_role("list", name=say("decisions.overruled"))
     expect(overruled).to_contain_text("T2+T3", timeout=COMPILE_MS)
     expect(kernels).to_contain_text("(2)", timeout=COMPILE_MS)
+    expect(dock.button("decisions.remove.of", pair="T2+T3")).to_be_focused()
     apart = dock.row("T2", "Y")
     expect(apart).to_contain_text(say("verdict.refused"))
     expect(apart).to_contain_text(say("fuse.forbid", a="T2", b="Y"))

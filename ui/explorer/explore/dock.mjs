@@ -8,7 +8,7 @@ import { t } from "../text.mjs";
 
 const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 const HEIGHT = "explorer.dock";
-const LEAST = 90, PANES = 260, STEP = 24;   // the least height of the dock, and of the panes above
+const LEAST = 90, PANES = 260, SMALL = 220, STEP = 24;   // the least height of the dock, of the panes above, and what a small window leaves it: there all scrolls
 /** Share of the explorer's height that the dock has until a reader sets it, and its bounds; code needs more than sentences. */
 const SHARE = 0.28, CODE = 0.42, USUAL = [180, 420];
 
@@ -67,7 +67,7 @@ export function dock(context) {
   const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], share() * (element.parentElement?.clientHeight || 800)));
   const most = () => {
     const { clientHeight: all = 800, firstElementChild: toolbar } = element.parentElement ?? {};
-    return Math.max(LEAST, (all || 800) - (toolbar?.offsetHeight ?? 0) - PANES);
+    return Math.max(SMALL, (all || 800) - (toolbar?.offsetHeight ?? 0) - PANES);
   };
 
   function resize(to, keep = false) {

@@ -111,7 +111,7 @@ export function memoryView({ act }) {
       const picked = state.selection && (state.selection.key === b.name || b.members.includes(state.selection.key)) ? "picked"
         : relates(state.selection, b.origins) || (state.hover && relates({ origins: state.hover }, b.origins)) ? "related" : "";
       const [left, top, wide, tall] = [x(b.start), y(b.at), x(b.stop + 1) - x(b.start), Math.max(1.5, y(b.at + b.size) - y(b.at))];
-      const said = t("ranges.buffer", { name: b.name, size: bytes(b.size), at: bytes(b.at), start: b.start, stop: b.stop, values: b.members.join(", ") });
+      const said = t("ranges.buffer", { name: b.name, size: bytes(b.size), at: bytes(b.at), start: b.start + 1, stop: b.stop + 1, values: b.members.join(", ") });
       const choose = () => act.select({ kind: "buffer", key: b.name, origins: b.origins });
       return s("g", {
         role: "option", id: `range-${side}-${b.name}`, class: `range ${picked}`, tabindex: -1, "aria-selected": String(picked === "picked"),
@@ -133,7 +133,7 @@ export function memoryView({ act }) {
           s("line", { x1: LEFT, x2: W - RIGHT, y1: y(most * share), y2: y(most * share) }),
           s("text", { x: LEFT - 5, y: y(most * share) + (share === 0 ? 9 : share === 1 ? 0 : 4), "text-anchor": "end" }, bytes(Math.round(most * share))),
         ]),
-        ticks.map((step) => s("text", { x: x(step + 0.5), y: H - 6, "text-anchor": "middle" }, number(step)))),
+        ticks.map((step) => s("text", { x: x(step + 0.5), y: H - 6, "text-anchor": "middle" }, number(step + 1)))),
       s("g", { role: "listbox", "aria-label": t("ranges.list", { side: title }) }, items));
   }
 

@@ -1,6 +1,6 @@
 // Every attempt to merge two groups, with its reason; the reader may force or forbid a pair.
 
-import { code, h, replace } from "../../dom.mjs";
+import { code, h, keepFocus, replace } from "../../dom.mjs";
 import { duration, t } from "../../text.mjs";
 import { evaluate } from "../../dims.mjs";
 import { about, letBe, overrule, overruled } from "../decide.mjs";
@@ -44,7 +44,7 @@ export function create({ store, act, sample }) {
       { key: "gain", label: t("decisions.gain"), value: (d) => d.gain, down: true, cell: (d) => duration(d.gain * 1e3) },
     ];
     other.draw(before, selection, busy);
-    replace(content,
+    keepFocus(content, () => content.querySelector(".overrides button") ?? content.closest("[role=tabpanel]"), () => replace(content,
       overrides(now, busy, state),
       h("div", { class: "row" },
         h("input", { type: "checkbox", id: "decisions-why", checked: state.why, disabled: selection === null, onchange: (event) => act.why(event.target.checked) }),
@@ -56,15 +56,15 @@ export function create({ store, act, sample }) {
       trace.decisions.length === 0 ? h("p", null, t(compile.whole ? "decisions.none" : "dock.unfinished"))
         : rows.length === 0 ? h("p", null, t("decisions.nothing"))
           : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,
-            onSort: (next) => { sort = next; draw(store.get()); }, picked: kind }));
+            onSort: (next) => { sort = next; draw(store.get()); }, picked: kind })));
   }
 
   function controls(d, now, busy, { asked, compile }) {
     const pair = `${d.a}+${d.b}`;
     const button = (word) => h("button", {
-      type: "button", id: `${word}-${d.k}`, disabled: busy || now[word].includes(pair),
+      type: "button", id: `${word}-${pair}`, "aria-disabled": String(busy || now[word].includes(pair)),   // it keeps the focus
       "aria-label": t(`decisions.${word}.of`, { a: d.a, b: d.b }),
-      onclick: () => again(overrule(asked.pipeline, compile.trace.pipeline, word, pair)),
+      onclick: () => { if (!busy && !now[word].includes(pair)) again(overrule(asked.pipeline, compile.trace.pipeline, word, pair)); },
     }, t(`decisions.${word}`));
     const forced = d.rule === "forbid" ? "forbid" : ["force", "forbid"].find((word) => now[word].includes(pair));
     return h("span", { class: "controls" },
@@ -73,11 +73,11 @@ export function create({ store, act, sample }) {
   }
 
   function overrides(now, busy, { asked, compile }) {
-    const items = ["force", "forbid"].flatMap((word) => now[word].map((pair, k) => h("li", null,
+    const items = ["force", "forbid"].flatMap((word) => now[word].map((pair) => h("li", null,
       t(`decisions.${word}.now`), " ", code(pair), " ",
       h("button", {
-        type: "button", id: `let-${word}-${k}`, disabled: busy, "aria-label": t("decisions.remove.of", { pair }),
-        onclick: () => again(letBe(asked.pipeline, compile.trace.pipeline, word, pair)),
+        type: "button", id: `let-${word}-${pair}`, "aria-disabled": String(busy), "aria-label": t("decisions.remove.of", { pair }),
+        onclick: () => { if (!busy) again(letBe(asked.pipeline, compile.trace.pipeline, word, pair)); },
       }, t("decisions.remove")))));
     if (items.length === 0) return null;
     return h("div", { class: "overrides" }, h("h3", { id: "overrides-title" }, t("decisions.overruled")),

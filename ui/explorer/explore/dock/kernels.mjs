@@ -105,6 +105,8 @@ export function create({ shell, store, act, sample }) {
         copyButton(shell, "kernel-copy", text, t("copy.copy"), t("copy.of", { name: `${kernel.name}, ${t(`listing.${form}`)}` })),
         saveButton("kernel-save", file, text, t("copy.save"), t("copy.save.of", { name: file }))),
       figures(steps, sizes),
+      compile.trace.kernels?.fused < compile.kernelNames.length
+        ? h("p", { class: "hint" }, t("kernels.distinct", { n: compile.kernelNames.length, distinct: compile.trace.kernels.fused })) : null,
       h("div", { class: "row notes" }, atSizes(sizes), bounded(steps) ? h("p", { class: "hint" }, t("kernels.most.hint")) : null,
         now === "tree" || now === "both" ? h("p", { class: "hint" }, t("kernels.tree.hint"))
           : now === "ptx" && kernel.ptx.some((line) => line.origins.length) ? h("p", { class: "hint" }, t("kernels.ptx.hint")) : null));
