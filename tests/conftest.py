@@ -9,7 +9,14 @@ settings.load_profile("suite")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--every-language",
+        "--whole",
         action="store_true",
-        help="run each browser test in both languages, not only those marked `every_language`",
+        help="run each browser test in both languages and what takes long for every sample",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("whole"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]

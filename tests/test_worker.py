@@ -201,7 +201,10 @@ def test_a_gain_is_estimated_for_the_sizes_that_are_told(client: Client, tmp_pat
     assert small == pytest.approx(8 * 10 * 16 / machine.bandwidth + machine.launch)
 
 
-@pytest.mark.parametrize("name", ["five_op_chain", "mlp", "resnet_tiny"])
+@pytest.mark.parametrize(
+    "name",
+    ["five_op_chain", "mlp", "conv_bn_relu", pytest.param("resnet_tiny", marks=pytest.mark.long)],
+)
 def test_a_gpu_must_move_what_a_cpu_must_move(client: Client, tmp_path: Path, name: str) -> None:
     def asked(id: int, target: str) -> tuple[list[Any], Any]:
         client.send(compile_request(id, name, tmp_path, target=target))

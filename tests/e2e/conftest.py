@@ -8,7 +8,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -16,6 +15,7 @@ from zlib import crc32
 import pytest
 from playwright.sync_api import (
     Browser,
+    BrowserContext,
     ConsoleMessage,
     Page,
     Request,
@@ -105,33 +105,51 @@ def watch() -> Watch:
     return Watch()
 
 
-@contextmanager
-def profile(browser: Browser, watch: Watch) -> Iterator[Page]:
-    """A page of a browser profile of its own, whose errors and requests are watched."""
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, locale="vi-VN")
+def new_context(browser: Browser) -> BrowserContext:
+    return browser.new_context(viewport={"width": 1366, "height": 768}, locale="vi-VN")
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser profile that keeps the files of the page: not every test loads them anew."""
+    context = new_context(browser)
+    yield context
+    context.close()
+
+
+def forget(context: BrowserContext, origin: str) -> None:
+    """Close its pages and forget all that they kept, but not the files of the page."""
+    page = context.new_page()
+    kept = {"origin": origin, "storageTypes": "cookies,local_storage,indexeddb"}
+    context.new_cdp_session(page).send("Storage.clearDataForOrigin", kept)
+    for each in context.pages:
+        each.close()
+
+
+def watched(context: BrowserContext, watch: Watch) -> Page:
     page = context.new_page()
     page.set_default_timeout(20_000)
     page.on("console", watch.console)
     page.on("pageerror", watch.error)
     page.on("request", watch.request)
-    yield page
-    context.close()
+    return page
 
 
 @pytest.fixture
-def page(browser: Browser, watch: Watch) -> Iterator[Page]:
+def page(context: BrowserContext, server: str, watch: Watch) -> Iterator[Page]:
     """A page of a fresh session. After the test: no error in the console, no request outside."""
-    with profile(browser, watch) as page:
-        yield page
+    yield watched(context, watch)
+    forget(context, server)
     assert not watch.errors
     assert not watch.outside
 
 
 @pytest.fixture
 def fresh(browser: Browser, watch: Watch) -> Iterator[Page]:
-    """A page of another browser profile, watched as `page` is."""
-    with profile(browser, watch) as page:
-        yield page
+    """A page of a browser profile of its own, watched as `page` is."""
+    context = new_context(browser)
+    yield watched(context, watch)
+    context.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -139,6 +157,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "language" not in metafunc.fixturenames:
         return
     one = LANGUAGES[crc32(metafunc.function.__name__.encode()) % len(LANGUAGES)]
-    every = metafunc.config.getoption("every_language")
+    every = metafunc.config.getoption("whole")
     marked = metafunc.definition.get_closest_marker("every_language") is not None
     metafunc.parametrize("language", LANGUAGES if every or marked else [one])

@@ -70,7 +70,7 @@ export function options({ shell, store, act, sample }) {
     replace(panel,
       field("option-target", t("options.target"),
         [rows === null ? t("options.target.asking")
-          : missing.length ? missing.map((row) => [t("options.target.missing", { name: row.name }), " ", row.message ? t(`options.target.${row.message}`) : code(row.reason), " "])
+          : missing.length ? missing.map((row) => [t("options.target.missing", { name: t(`options.target.${row.name.replace(":", "-")}`) }), " ", row.message ? t(`options.target.${row.message}`) : code(row.reason), " "])
             : t("options.target.all"),
         value("target") === "cuda:ptx" ? ` ${t("options.target.ptx")}` : null],
         h("select", { id: "option-target", "aria-describedby": "option-target-hint",

@@ -1,6 +1,6 @@
 // Charts of a measurement as SVG; each says in words what it shows, and a table stands behind it.
 
-import { h, s } from "../dom.mjs";
+import { h, s, unseen } from "../dom.mjs";
 import { duration, durations, number, short, t } from "../text.mjs";
 
 const WIDTH = 620, LEFT = 130, RIGHT = 90;
@@ -118,6 +118,6 @@ export function ratios(label, rows) {
 }
 
 /** What a chart shows, as a table that opens. */
-export function behind(open, ...content) {
-  return h("details", { class: "behind", open }, h("summary", null, t("measure.table")), content);
+export function behind(open, title, ...content) {
+  return h("details", { class: "behind", open }, h("summary", null, t("measure.table"), unseen(`: ${title}`)), content);
 }

@@ -34,7 +34,7 @@ export function effectsView(found, exports) {
       ? [ratios(title, timed.map((row) => ({ name: row.pass, ratio: row.ratio, text: t("effects.times", { n: times(row.ratio) }) }))),
         legend([[swatch("line"), t("effects.legend.one")], [swatch("box", "fused"), t("effects.legend.slower")], [swatch("box", "op_by_op"), t("effects.legend.faster")]])]
       : h("p", null, t("effects.none")),
-    behind(true, table(title, head, rows.map(([name, ...rest], k) => [found.rows[k].pass ? code(name) : name, ...rest]))),
+    behind(true, title, table(title, head, rows.map(([name, ...rest], k) => [found.rows[k].pass ? code(name) : name, ...rest]))),
     exports,
     conditionCard(found.conditions, "effects-conditions"));
 }

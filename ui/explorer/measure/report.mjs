@@ -110,7 +110,7 @@ export function reportView(r) {
         h("h3", { id: `part-${id}`, tabindex: -1 }, title),
         hint ? h("p", { class: "hint" }, hint) : null,
         CHARTS[id]?.(r) ?? null,
-        CHARTS[id] ? behind(OPEN.has(id), shown) : shown,
+        CHARTS[id] ? behind(OPEN.has(id), title, shown) : shown,
         id === "bytes" ? words(r) : null);
     }));
 }
