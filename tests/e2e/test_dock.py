@@ -130,6 +130,7 @@ def test_force_never_overrules_a_rule(dock: Dock, server: str) -> None:
     overruled = dock.page.get_by_role("list", name=dock.say("decisions.overruled"))
     expect(overruled).to_contain_text("d+y", timeout=COMPILE_MS)
     expect(row).to_contain_text(dock.say("decisions.force.now"), timeout=COMPILE_MS)
+    expect(overruled).to_contain_text(dock.say("decisions.force.still", rule="R4"))
     expect(row).to_contain_text(dock.say("verdict.refused"))
     dock.passes.filter(has=dock.page.get_by_text("fuse", exact=True)).click()
     expect(dock.tab("rewrite")).to_contain_text(

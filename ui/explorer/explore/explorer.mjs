@@ -315,6 +315,7 @@ export function phrase(event) {
   if (event.event === "queued") return [t("job.queued", { n: event.position })];
   if (event.event === "started") return [t("job.started")];
   const { phase, name, done, of, changed, before, after } = event;
+  if (phase === "measure" && !of) return [t("progress.soon"), 0, 0];   // how many rounds fit is not known yet
   const message = `progress.${phase}`;
   const outcome = phase !== "pass" ? "" : t(changed ? "state.changed" : "state.nothing");
   return [t(known(message) ? message : "progress.other", {

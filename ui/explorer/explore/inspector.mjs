@@ -96,7 +96,8 @@ export function inspector({ store, act, sample }) {
       fact("traffic", said(groupTraffic(found, where, sizes))),
       fact("saved", [t("inspector.saved.sum", { n: saved.length, sum: byFormula(total) }),
         h("ul", null, saved.slice(0, MANY).map((out) => h("li", null, code(out.name), " ", amount(out.bytes, sizes)))),
-        saved.length > MANY ? t("inspector.more", { n: saved.length - MANY }) : null]),
+        saved.length > MANY ? t("inspector.more", { n: saved.length - MANY }) : null,
+        saved.length ? h("p", { class: "hint" }, t("inspector.saved.hint")) : null]),
     ];
   }
 

@@ -72,9 +72,15 @@ export function create({ store, act, sample }) {
       forced ? h("span", { class: "hint" }, t(`decisions.${forced}.now`)) : null);
   }
 
+  /** The rule that refuses a forced pair all the same: no wish overrules it. */
+  function still(pair) {
+    const refused = store.get().compile.trace.decisions.find((d) => `${d.a}+${d.b}` === pair && d.verdict !== "merged");
+    return refused ? h("span", { class: "hint" }, t("decisions.force.still", { rule: refused.rule }), " ") : null;
+  }
+
   function overrides(now, busy, { asked, compile }) {
     const items = ["force", "forbid"].flatMap((word) => now[word].map((pair) => h("li", null,
-      t(`decisions.${word}.now`), " ", code(pair), " ",
+      t(`decisions.${word}.now`), " ", code(pair), " ", word === "force" ? still(pair) : null,
       h("button", {
         type: "button", id: `let-${word}-${pair}`, "aria-disabled": String(busy), "aria-label": t("decisions.remove.of", { pair }),
         onclick: () => { if (!busy) again(letBe(asked.pipeline, compile.trace.pipeline, word, pair)); },

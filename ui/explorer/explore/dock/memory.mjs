@@ -60,14 +60,14 @@ export function create({ store, act, sample }) {
 
   /** Live ranges over steps and offsets; the table behind it says the same. */
   function chart(arena, layout, steps, chosen) {
-    const x = (step) => (step / Math.max(1, steps)) * WIDTH, y = (at) => HEIGHT - (at / layout.peak) * HEIGHT;
+    const x = (step) => (step / Math.max(1, steps)) * WIDTH, y = (at) => (at / layout.peak) * HEIGHT;   // as the panes have it
     const boxes = arena.filter((b) => b.bytes > 0).map((b) => {
       const at = layout.offsets.get(b.name), size = Math.ceil(b.bytes / 64) * 64;
-      const [w, height] = [x(b.stop + 1) - x(b.start) - 1, Math.max(1, y(at) - y(at + size) - 1)];
+      const [w, height] = [x(b.stop + 1) - x(b.start) - 1, Math.max(1, y(at + size) - y(at) - 1)];
       const part = s("g", { class: `buffer ${chosen(b)}` },
         s("title", null, `${b.name}: ${bytes(b.bytes)}`),
-        s("rect", { x: x(b.start), y: y(at + size), width: Math.max(1, w), height, rx: 2 }),
-        height > 11 && w > b.name.length * 6.5 ? s("text", { x: x(b.start) + 4, y: y(at + size) + Math.min(height - 3, 12) }, b.name) : null);
+        s("rect", { x: x(b.start), y: y(at), width: Math.max(1, w), height, rx: 2 }),
+        height > 12 && w > b.name.length * 7.3 + 8 ? s("text", { x: x(b.start) + 4, y: y(at) + Math.min(height - 3, 12) }, b.name) : null);
       part.addEventListener("click", () => act.pick(b.name));
       return part;
     });
