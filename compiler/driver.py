@@ -168,13 +168,20 @@ def compile(
 
 
 def open_device(target: str) -> Device:
-    """The GPU that a target needs. Raises TargetError that says why there is none."""
+    """The GPU that a target needs.
+
+    Raises TargetError whose `reason` says why there is none; its parameter `lacks` is "driver"
+    where it is the driver that is not there.
+    """
     from compiler.runtime.cuda import Device, NoDevice
+    from compiler.runtime.cuda_driver import NO_DRIVER
 
     try:
         return Device.open()
     except NoDevice as error:
-        raise TargetError("target.device", target=target, reason=str(error)) from error
+        reason = str(error)
+        lacks = "driver" if reason == NO_DRIVER else ""
+        raise TargetError("target.device", target=target, reason=reason, lacks=lacks) from error
 
 
 def features(context: Context) -> tuple[str, str]:

@@ -36,7 +36,6 @@ from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import baseline, explanation, untiled
 from compiler.passes.base import Built as BuiltKernel
 from compiler.pipeline import Pipeline, for_target, print_pipeline
-from compiler.runtime.cuda_driver import NO_DRIVER
 from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
@@ -397,9 +396,6 @@ def newly_built(records: Sequence[PassRecord]) -> int:
     return sum(e.message == "build.done" for r in records for e in r.events)
 
 
-NO_PACKAGE = "numba-cuda is not installed"
-
-
 def targets() -> list[Json]:
     """`{name, available, reason, message}` of each target.
 
@@ -407,15 +403,15 @@ def targets() -> list[Json]:
     """
     found: list[Json] = []
     for name in TARGETS:
-        reason = ""
+        reason = message = ""
         if name == "cuda":
             try:
                 open_device(name)
             except TargetError as error:
                 reason = str(error.parameters.get("reason", ""))
+                message = "no-driver" if error.parameters.get("lacks") == "driver" else ""
         if not reason and name != "cpu" and find_spec("numba_cuda") is None:
-            reason = NO_PACKAGE
-        message = {NO_DRIVER: "no-driver", NO_PACKAGE: "no-package"}.get(reason, "")
+            reason, message = "numba-cuda is not installed", "no-package"
         found.append(
             {"name": name, "available": not reason, "reason": reason, "message": message}
         )

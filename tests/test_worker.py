@@ -245,6 +245,8 @@ def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -
     assert list(rows) == list(TARGETS)
     assert rows["cpu"] == {"name": "cpu", "available": True, "reason": "", "message": ""}
     assert all(bool(t["reason"]) != t["available"] for t in rows.values())
+    if "libcuda" in rows["cuda"]["reason"]:
+        assert rows["cuda"]["message"] == "no-driver"
     client.send(compile_request(1, "softmax_spelled_out", tmp_path, target="cuda:ptx"))
     result = client.until_last(1)[-1]
     if rows["cuda:ptx"]["available"]:

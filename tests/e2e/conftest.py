@@ -119,11 +119,12 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 def forget(context: BrowserContext, origin: str) -> None:
     """Close its pages and forget all that they kept, but not the files of the page."""
+    for page in context.pages:
+        page.close()
     page = context.new_page()
     kept = {"origin": origin, "storageTypes": "cookies,local_storage,indexeddb"}
     context.new_cdp_session(page).send("Storage.clearDataForOrigin", kept)
-    for each in context.pages:
-        each.close()
+    page.close()
 
 
 def watched(context: BrowserContext, watch: Watch) -> Page:

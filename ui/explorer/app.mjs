@@ -255,7 +255,7 @@ function hearAnswer(answer) {
     if (event.event === "result") entry.resolve(event);
     else if (event.event === "cancelled") entry.reject(CANCELLED);
     else if (event.event === "error") entry.reject(event.trace ? { ...event.error, partial: event } : event.error);
-    else entry.onEvent(event);
+    else if (!entry.cancelled) entry.onEvent(event);   // whoever cancelled hears no more of it
   });
 }
 
