@@ -16,7 +16,8 @@ MAY = {
     "frontend": {"ir", "ops", "errors"},
     "lower": {"ir", "fusion"},
     "runtime": {"ir", "errors"},
-    "codegen": {"ir", "runtime"},
+    "pipes": set(),
+    "codegen": {"ir", "runtime", "pipes"},
     "passes": {"ir", "ops", "frontend", "fusion", "lower", "codegen", "runtime", "errors"},
     "trace": {"ir", "fusion"},
     "pipeline": {"ir", "passes", "trace", "errors"},
@@ -37,6 +38,7 @@ MAY = {
     },
     "__main__": {
         "driver", "measure", "trace", "errors", "messages", "worker", "ir", "passes", "runtime",
+        "pipes",
     },
     "__init__": {"driver", "measure", "errors", "frontend", "runtime", "ir"},
 }  # fmt: skip
