@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test test-whole conformance bench lessons samples clean chromium gpu
+.PHONY: help run test test-page conformance bench lessons samples clean chromium gpu
 
 help: ## Show these targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -24,8 +24,8 @@ test: $(VENV)/.installed-test chromium ## Install the test tools, check style an
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-whole: $(VENV)/.installed-test chromium ## Run all tests, with what make test leaves out: browser tests in both languages, every sample
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --whole
+test-page: $(VENV)/.installed-test chromium ## Run every browser test in both languages (make test: most in one)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --every-language tests/e2e
 
 bench: $(VENV)/.installed-bench ## Compare with ONNX Runtime, torch.compile and NumPy in one run
 	@$(BIN)/python -m benchmarks

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 from zipfile import ZipFile
@@ -303,11 +302,9 @@ def command_measure(args: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     if args.command == "worker":
-        from compiler.pipes import take_output
-        from compiler.worker import serve
+        from compiler.worker import main as work
 
-        with TextIOWrapper(take_output(), encoding="utf-8") as answers:
-            return serve(sys.stdin, answers)
+        return work()
     from compiler.errors import CompilerError
     from compiler.ir.binding import BindingError
     from compiler.passes.base import PassError

@@ -174,14 +174,15 @@ def open_device(target: str) -> Device:
     where it is the driver that is not there.
     """
     from compiler.runtime.cuda import Device, NoDevice
-    from compiler.runtime.cuda_driver import NO_DRIVER
+    from compiler.runtime.cuda_driver import NoDriver
 
     try:
         return Device.open()
     except NoDevice as error:
-        reason = str(error)
-        lacks = "driver" if reason == NO_DRIVER else ""
-        raise TargetError("target.device", target=target, reason=reason, lacks=lacks) from error
+        lacks = "driver" if isinstance(error, NoDriver) else ""
+        raise TargetError(
+            "target.device", target=target, reason=str(error), lacks=lacks
+        ) from error
 
 
 def features(context: Context) -> tuple[str, str]:

@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -36,6 +36,7 @@ from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import baseline, explanation, untiled
 from compiler.passes.base import Built as BuiltKernel
 from compiler.pipeline import Pipeline, for_target, print_pipeline
+from compiler.pipes import take_output
 from compiler.trace import Json, PassRecord, Trace, count
 
 if TYPE_CHECKING:
@@ -511,19 +512,22 @@ def _malformed(text: str) -> dict[str, Json]:
     return {"message": "error.request", "parameters": {"text": text}, "text": text}
 
 
+def main(commands: Mapping[str, Command] | None = None) -> int:
+    """`python -m compiler worker`: serve standard input until it ends; the exit status."""
+    with TextIOWrapper(take_output(), encoding="utf-8") as answers:
+        serve(sys.stdin, answers, commands)
+    return 0
+
+
 def serve(
     requests: TextIO, answers: TextIO, commands: Mapping[str, Command] | None = None
-) -> int:
-    """`python -m compiler worker`: serve until `requests` ends; the exit status.
+) -> None:
+    """Serve until `requests` ends. Says `ready` when everything that a compile needs is imported.
 
-    `commands` are further ones of the caller, by name. Says `ready` when everything that a compile
-    needs is imported. `answers` holds answers only: what libraries print meanwhile goes to standard
-    error.
+    `commands` are further ones of the caller, by name.
     """
-    with redirect_stdout(sys.stderr):
-        for name in compiler.__all__:
-            getattr(compiler, name)
-        worker = Worker(requests, answers, commands)
-        worker.ready()
-        worker.serve()
-    return 0
+    for name in compiler.__all__:
+        getattr(compiler, name)
+    worker = Worker(requests, answers, commands)
+    worker.ready()
+    worker.serve()

@@ -9,14 +9,7 @@ settings.load_profile("suite")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole",
+        "--every-language",
         action="store_true",
-        help="run each browser test in both languages and what takes long for every sample",
+        help="run each browser test in both languages, not only those marked `every_language`",
     )
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("whole"):
-        long = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]

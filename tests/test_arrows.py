@@ -34,11 +34,10 @@ MAY = {
     "listings": {"ir", "history", "measure", "trace"},
     "worker": {
         "driver", "measure", "trace", "history", "listings", "errors", "messages", "ir", "pipeline",
-        "passes", "fusion",
+        "passes", "fusion", "pipes",
     },
     "__main__": {
         "driver", "measure", "trace", "errors", "messages", "worker", "ir", "passes", "runtime",
-        "pipes",
     },
     "__init__": {"driver", "measure", "errors", "frontend", "runtime", "ir"},
 }  # fmt: skip

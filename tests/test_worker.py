@@ -201,10 +201,7 @@ def test_a_gain_is_estimated_for_the_sizes_that_are_told(client: Client, tmp_pat
     assert small == pytest.approx(8 * 10 * 16 / machine.bandwidth + machine.launch)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["five_op_chain", "mlp", "conv_bn_relu", pytest.param("resnet_tiny", marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize("name", ["five_op_chain", "mlp", "resnet_tiny"])
 def test_a_gpu_must_move_what_a_cpu_must_move(client: Client, tmp_path: Path, name: str) -> None:
     def asked(id: int, target: str) -> tuple[list[Any], Any]:
         client.send(compile_request(id, name, tmp_path, target=target))
@@ -245,8 +242,6 @@ def test_a_target_that_needs_no_gpu_leaves_ptx(client: Client, tmp_path: Path) -
     assert list(rows) == list(TARGETS)
     assert rows["cpu"] == {"name": "cpu", "available": True, "reason": "", "message": ""}
     assert all(bool(t["reason"]) != t["available"] for t in rows.values())
-    if "libcuda" in rows["cuda"]["reason"]:
-        assert rows["cuda"]["message"] == "no-driver"
     client.send(compile_request(1, "softmax_spelled_out", tmp_path, target="cuda:ptx"))
     result = client.until_last(1)[-1]
     if rows["cuda:ptx"]["available"]:

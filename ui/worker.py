@@ -9,11 +9,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping
-from io import TextIOWrapper
 
-from compiler.pipes import take_output
 from compiler.trace import Json
-from compiler.worker import Request, RequestError, Told, serve
+from compiler.worker import Request, RequestError, Told, main
 from lessons.checks import Outcome, SubmissionError, check
 
 
@@ -39,5 +37,4 @@ def exercise(request: Request, told: Told, cancel: threading.Event) -> Mapping[s
 
 
 if __name__ == "__main__":
-    with TextIOWrapper(take_output(), encoding="utf-8") as answers:
-        sys.exit(serve(sys.stdin, answers, {"exercise": exercise}))
+    sys.exit(main({"exercise": exercise}))

@@ -372,6 +372,10 @@ def _function_sizes(proto: ModelProto) -> dict[FunctionKey, int]:
     return sizes
 
 
+MANY = 2**31 - 1
+"""What a schema gives as the most inputs of an operator that takes any number."""
+
+
 def _check_counts(
     node: NodeProto, position: Origin, opsets: Mapping[str, int], file: str
 ) -> None:
@@ -397,10 +401,6 @@ def _check_counts(
                 count=count if count < least else len(names), least=least,
                 most=most if most < MANY else "∞",
             )  # fmt: skip
-
-
-MANY = 2**31 - 1
-"""What a schema gives as the most inputs of an operator that takes any number."""
 
 
 def _sort(

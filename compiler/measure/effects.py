@@ -24,7 +24,7 @@ from compiler.measure.bytes import step_bytes, total_floor
 from compiler.measure.conditions import Conditions
 from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import bound_inputs
-from compiler.measure.timing import Latency, interleave
+from compiler.measure.timing import Latency, interleave, now_and_then, seconds_of
 from compiler.passes.base import Built as BuiltKernel
 from compiler.passes.base import Cancelled
 from compiler.passes.fuse import Fuse
@@ -89,9 +89,12 @@ def effects(
     passes = read_pipeline(pipeline)
     known = {} if kernels is None else kernels
 
-    def tell(phase: str, done: int, of: int) -> None:
+    def alive() -> None:
         if stop.is_set():
             raise Cancelled
+
+    def tell(phase: str, done: int, of: int) -> None:
+        alive()
         if progress is not None:
             progress(None, phase, done, of)
 
@@ -114,9 +117,12 @@ def effects(
     arrays, bound = bound_inputs(whole, path, sizes or {}, None, seed)
     calls = {name: built.engine.bind(arrays) for name, built in variants.items()}
     budget = SECONDS if seconds is None else seconds
+    tell("measure", 0, 1)
+    once = sum(seconds_of(call) for call in calls.values())
     taken = interleave(
-        calls, repetitions=MOST, warmups=WARMUPS, seconds=budget,
-        check=lambda: tell("measure", 0, 0), seed=seed,
+        calls, repetitions=max(LEAST, min(MOST, int(budget / once))), warmups=WARMUPS,
+        seconds=budget, check=alive, seed=seed,
+        progress=now_and_then(lambda done, of: tell("measure", done, of)),
     )  # fmt: skip
     wanted = whole.engine.run(arrays)
     rows: list[Effect] = []

@@ -48,7 +48,7 @@ from compiler.measure.copies import copies
 from compiler.measure.counting import Cache, Counted, count
 from compiler.measure.inputs import assumed_sizes, made_inputs, read_inputs, sizes_of
 from compiler.measure.machine import peak
-from compiler.measure.timing import Latency, interleave
+from compiler.measure.timing import Latency, interleave, now_and_then, seconds_of
 from compiler.passes.base import Built as BuiltKernel
 from compiler.passes.base import Cancelled, Pass
 from compiler.passes.emit import Emit
@@ -458,7 +458,7 @@ def _time(
         name: b.engine.bind(arrays) for name, b in built.items()
     }
     calls |= {f"copy: {name}": call for name, call in made.calls.items()}
-    once = sum(_once(call) for call in calls.values())
+    once = sum(seconds_of(call) for call in calls.values())
     budget = SECONDS if seconds is None else seconds
     asked = repetitions is not None
     if repetitions is None:
@@ -472,7 +472,7 @@ def _time(
     limit = float("inf") if asked and seconds is None else 1.7 * budget
     taken = interleave(
         calls, repetitions=repetitions, warmups=WARMUPS, seconds=limit, slow=slow, check=check,
-        progress=_now_and_then(lambda done, of: tell("measure", done, of)),
+        progress=now_and_then(lambda done, of: tell("measure", done, of)),
     )  # fmt: skip
     best = {name: 2 * made.nbytes / taken[f"copy: {name}"].p50 for name in made.calls}
     return {name: t for name, t in taken.items() if not name.startswith("copy: ")}, best
@@ -500,7 +500,7 @@ def _time_on_gpu(
     budget = SECONDS if seconds is None else seconds
     times, speed = bench.time(
         _copied(fused, sizes), repetitions, budget, MOST, check,
-        _now_and_then(lambda done, of: tell("measure", done, of)),
+        now_and_then(lambda done, of: tell("measure", done, of)),
     )  # fmt: skip
     if oracle.call is not None:
         once = max(1, min(repetitions or MOST, int(budget / 3 / oracle.seconds)))
@@ -508,27 +508,6 @@ def _time_on_gpu(
             {REFERENCE: oracle.call}, repetitions=once, warmups=0, check=check
         )
     return times, {gpu.COPY: speed}
-
-
-def _now_and_then(tell: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """Tells ten times a second at most, so that telling is no part of the load."""
-    last = time.perf_counter()
-
-    def told(done: int, of: int) -> None:
-        nonlocal last
-        if time.perf_counter() - last > 0.1:
-            tell(done, of)
-            last = time.perf_counter()
-
-    return told
-
-
-def _once(call: Callable[[], object]) -> float:
-    """Seconds of the second call."""
-    call()
-    start = time.perf_counter()
-    call()
-    return max(time.perf_counter() - start, 1e-6)
 
 
 def _variant(

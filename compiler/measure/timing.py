@@ -96,3 +96,24 @@ def interleave(
         if k >= 2 and time.perf_counter() - begin > seconds:
             break
     return {name: Latency(tuple(times)) for name, times in taken.items()}
+
+
+def now_and_then(tell: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Tells ten times a second at most, so that telling is no part of the load."""
+    last = time.perf_counter()
+
+    def told(done: int, of: int) -> None:
+        nonlocal last
+        if time.perf_counter() - last > 0.1:
+            tell(done, of)
+            last = time.perf_counter()
+
+    return told
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Seconds of the second call."""
+    call()
+    start = time.perf_counter()
+    call()
+    return max(time.perf_counter() - start, 1e-6)

@@ -21,7 +21,9 @@ import numpy as np
 from compiler.ir.types import Array
 from compiler.runtime.native import NativeError
 
-__all__ = ["CudaError", "Device", "DeviceArray", "Driver", "Event", "Function", "NoDevice"]
+__all__ = [
+    "CudaError", "Device", "DeviceArray", "Driver", "Event", "Function", "NoDevice", "NoDriver",
+]  # fmt: skip
 
 _MAJOR, _MINOR, _PROCESSORS, _L2 = 75, 76, 16, 38
 _WORD, _HANDLE, _SIZE = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
@@ -33,6 +35,13 @@ class CudaError(NativeError):
 
 class NoDevice(CudaError):
     """There is no driver, or no GPU answers it; the text says which."""
+
+
+class NoDriver(NoDevice):
+    """The driver's library is not on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__("the driver's library libcuda.so.1 is not there")
 
 
 class Driver(Protocol):
@@ -47,17 +56,14 @@ class Driver(Protocol):
         ...
 
 
-NO_DRIVER: Final = "the driver's library libcuda.so.1 is not there"
-
-
 class _Driver:
-    """The functions of libcuda.so.1. Raises NoDevice where it is not there."""
+    """The functions of libcuda.so.1. Raises NoDriver where it is not there."""
 
     def __init__(self) -> None:
         try:
             self.library = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
-            raise NoDevice(NO_DRIVER) from error
+            raise NoDriver from error
         self.library.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
         status = self.library.cuInit(0)
         if status:

@@ -158,6 +158,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "language" not in metafunc.fixturenames:
         return
     one = LANGUAGES[crc32(metafunc.function.__name__.encode()) % len(LANGUAGES)]
-    every = metafunc.config.getoption("whole")
+    every = metafunc.config.getoption("every_language")
     marked = metafunc.definition.get_closest_marker("every_language") is not None
     metafunc.parametrize("language", LANGUAGES if every or marked else [one])

@@ -20,13 +20,6 @@ from sample_models import catalogue, sample
 from ui.language import LANGUAGES, sentence
 
 COMPILE_MS = 90_000
-SOME = ("five_op_chain", "dirty", "lstm_cell", "conv_bn_relu", "ffn_dynamic")
-
-
-def samples(some: tuple[str, ...]) -> list[object]:
-    """The names of all samples; those beyond `some` are looked at by `make test-whole`."""
-    names = [s.name for s in catalogue()]
-    return [name if name in some else pytest.param(name, marks=pytest.mark.long) for name in names]
 FORCED = "default,partition-fallback{force=[nowhere]}"
 
 
@@ -210,7 +203,7 @@ def steps(name: str) -> list[tuple[str, int]]:
     return [(r.name, len(r.events)) for r in trace.records]
 
 
-@pytest.mark.parametrize("name", samples(SOME))
+@pytest.mark.parametrize("name", [s.name for s in catalogue()])
 def test_every_pass_and_rewrite_of_a_sample_is_reached_by_keyboard(
     page: Page, server: str, traffic: Traffic, name: str
 ) -> None:

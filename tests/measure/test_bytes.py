@@ -71,10 +71,7 @@ def test_the_counting_build_agrees(name: str, pipeline: str, values: tuple[int, 
         assert ran.touched == total_touched(found, sizes)
 
 
-LONG = pytest.param("resnet_tiny", marks=pytest.mark.long)
-
-
-@pytest.mark.parametrize("name", [LONG if name == "resnet_tiny" else name for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_counting_build_computes_what_the_plan_means(name: str) -> None:
     trace, context = traced(name)
     sizes = sizes_of(trace.final, 3, 5)

@@ -36,10 +36,10 @@ def test_leaving_fuse_out_groups_by_origin() -> None:
 def test_every_variant_says_what_it_moves_and_how_far_its_results_lie() -> None:
     sizes = {"r": 16, "c": 32}
     kernels: dict[str, BuiltKernel] = {}
-    told: list[str] = []
+    told: list[tuple[str, int, int]] = []
     found = effects(
-        str(sample("five_op_chain").path), sizes=sizes, seconds=0.01, kernels=kernels,
-        progress=lambda record, phase, done, of: told.append(phase),
+        str(sample("five_op_chain").path), sizes=sizes, seconds=0.5, kernels=kernels,
+        progress=lambda record, phase, done, of: told.append((phase, done, of)),
     )  # fmt: skip
     by_pass = rows(found)
     whole, fuse = by_pass[""], by_pass["fuse"]
@@ -49,7 +49,10 @@ def test_every_variant_says_what_it_moves_and_how_far_its_results_lie() -> None:
     assert whole["ratio"] == 1.0 and fuse["ratio"] > 0
     assert fuse["moved"]["norm_rel"] < 1e-6
     assert cast(Any, found["conditions"])["sizes"] == sizes
-    assert set(told) == {"effect", "measure"}
+    assert {phase for phase, _, _ in told} == {"effect", "measure"}
+    rounds = [(done, of) for phase, done, of in told if phase == "measure"]
+    assert rounds[0] == (0, 1) and all(0 < done <= of for done, of in rounds[1:])
+    assert len(rounds) < 20, "telling is no part of what is timed"
     assert len(kernels) == 6, "the kernels of both variants are kept for the next compile"
 
 

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from compiler.runtime.artifact import Parts, WrongMachine
 from compiler.runtime.binding import OutputError
 from compiler.runtime.cuda import CudaEngine, DeviceArray, NoDevice, as_capability
 from compiler.runtime.engine import Engine
+from compiler.worker import targets
 from sample_models import sample
 from tests.runtime.fake_gpu import FakeLibrary, fake_device, parts_of
 
@@ -203,6 +204,8 @@ def test_without_a_driver_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cuda_driver.Device, "_open", {})
     monkeypatch.setattr(ctypes, "CDLL", missing)
     parts, _ = made("softmax_spelled_out")
+    told = {row["name"]: row for row in cast(list[dict[str, object]], targets())}
+    assert (told["cuda"]["available"], told["cuda"]["message"]) == (False, "no-driver")
     with pytest.raises(TargetError, match=r"libcuda\.so\.1.*cuda:ptx"):
         compiler.compile(sample("softmax_spelled_out").path, target="cuda")
     with pytest.raises(NoDevice, match=r"compiled for a GPU.*libcuda"):

@@ -1,5 +1,7 @@
 """What the page Measure computes: sizes of a model, what is worth hearing, ticks in one unit."""
 
+import json
+
 import pytest
 
 from tests.ui.test_modules import run
@@ -96,3 +98,23 @@ def test_an_axis_has_one_unit() -> None:
           ticks.map(text.durations(ticks.at(-1))));
       }""")
     assert found == [["0 ms", "25 ms", "50 ms"], ["0 us", "500 us"], ["0 s", "0,5 s", "1,5 s"]]
+
+
+def test_names_are_text_in_markdown_too() -> None:
+    """What a file calls its symbols makes no picture, no link and no element."""
+    name = "![x](http://evil.example/x.png) <img> $x$ `c` | *b*"
+    found = run(f"""
+        globalThis.fetch = async () => ({{ json: async () => ({{}}) }});
+        const {{ markdown }} = await import(`${{EXPLORER}}/measure/exports.mjs`);
+        const name = {json.dumps(name)};
+        const conditions = {{ sizes: {{ [name]: "n" }} }};
+        const report = {{ model: name, pipeline: "default`", conditions }};
+        console.log(JSON.stringify(
+          markdown(report, "lead", [{{ title: "bytes", head: ["run"], rows: [[name]] }}])));
+    """)
+    escaped = (
+        r"!\[x\](http://evil.example/x.png) \<img\> \$x\$ \`c\` \| \*b\*"
+    )
+    text = str(found)
+    assert text.count(escaped) == 3, "title, condition and cell"
+    assert "![x]" not in text and "<img>" not in text and "`default'`" in text

@@ -17,6 +17,11 @@ export function evaluate(text, sizes) {
   return Number.isNaN(value) ? null : value;
 }
 
+/** The sum of the texts' values at `sizes`; null where one is not known. */
+export function sum(texts, sizes) {
+  return texts.map((text) => evaluate(text, sizes)).reduce((total, value) => (total === null || value === null ? null : total + value), 0);
+}
+
 /**
  * Bytes of a step of a plan at `sizes`: its `floor`, `reads` or `writes`. They hold where its domain is not
  * empty, and are no more than what it touches (an empty loop reads no row vector); null where not known.

@@ -40,7 +40,7 @@ let pressed = null;             // the control under a pointer that is down
 const waiting = new Map();      // a host that holds it → what to put there once it is let go
 
 /** Let no drawing come between press and release of a control: its click would be lost. Once a page. */
-export function holdPresses(target = window) {
+export function holdPresses() {
   const press = (event) => {
     pressed = event.composedPath().find((element) => element.matches?.(CONTROLS)) ?? null;
   };
@@ -53,7 +53,7 @@ export function holdPresses(target = window) {
     setTimeout(() => { if (held !== null && held === pressed) letGo(); }, 100);   // no click followed
   };
   for (const [name, listener] of [["pointerdown", press], ["click", letGo], ["pointerup", later], ["pointercancel", later]]) {
-    target.addEventListener(name, listener, true);
+    window.addEventListener(name, listener, true);
   }
 }
 

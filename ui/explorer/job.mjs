@@ -1,4 +1,6 @@
-// Follow a job: server-sent events until the last one.
+// Follow a job: server-sent events until the last one, and what they say.
+
+import { known, t } from "./text.mjs";
 
 const LAST = new Set(["result", "error", "cancelled"]);
 
@@ -20,4 +22,15 @@ export function follow(token, hear) {
 
 export function cancel(token) {
   return fetch(new URL(`job/${token}`, document.baseURI), { method: "DELETE" });
+}
+
+/** [text, done, of] of a job's event. */
+export function phrase(event) {
+  if (event.event === "queued") return [t("job.queued", { n: event.position })];
+  if (event.event === "started") return [t("job.started")];
+  const { phase, name, done, of, changed, before, after } = event;
+  const message = `progress.${phase}`;
+  const outcome = phase !== "pass" ? "" : t(changed ? "state.changed" : "state.nothing");
+  return [t(known(message) ? message : "progress.other", {
+    name: name ?? phase, done, of, outcome, before: before ?? 0, after: after ?? 0 }), done, of];
 }

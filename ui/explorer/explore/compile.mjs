@@ -1,7 +1,7 @@
 // One compile as the page holds it: its records, its history, its listings, what was asked for.
 
 import { blob } from "../blobs.mjs";
-import { evaluate } from "../dims.mjs";
+import { sum } from "../dims.mjs";
 import { History } from "./history.mjs";
 
 /** The compile of a worker's result; kernels, plan and weights are fetched when first asked for. */
@@ -62,14 +62,8 @@ export class Compile {
 /** Bytes that a node reads and writes when it runs by itself, each operand and result once; null: not known. */
 export function traffic(node, state, sizes) {
   if (["input", "output", "param"].includes(node.kind)) return { reads: 0, writes: 0 };
-  const sum = (texts) => texts.filter((text) => text !== undefined).reduce((total, text) => {
-    const size = evaluate(text, sizes);
-    return total === null || size === null ? null : total + size;
-  }, 0);
-  return {
-    reads: sum((node.ins ?? []).map((value) => state.producer.get(value)?.bytes)),
-    writes: sum((node.outs ?? []).map((out) => out.bytes)),
-  };
+  const known = (node.ins ?? []).map((value) => state.producer.get(value)?.bytes).filter((text) => text !== undefined);
+  return { reads: sum(known, sizes), writes: sum((node.outs ?? []).map((out) => out.bytes), sizes) };
 }
 
 /** The same for a fused group: what enters it, what leaves it. */

@@ -8,7 +8,8 @@
 import { h } from "../dom.mjs";
 import { createStore } from "../store.mjs";
 import { totalFloor } from "../dims.mjs";
-import { byFormula, known, t } from "../text.mjs";
+import { phrase } from "../job.mjs";
+import { byFormula, t } from "../text.mjs";
 import { openCompile, openImported, openPartial } from "./compile.mjs";
 import { dock } from "./dock.mjs";
 import { inspector } from "./inspector.mjs";
@@ -308,16 +309,4 @@ function firstChange(made) {
 function clampEvent(made, at, event) {
   const last = made.passes[at].events.length - 1;
   return event === null || event === undefined || last < 0 ? null : Math.max(0, Math.min(last, event));
-}
-
-/** [text, done, of] of a job's event. */
-export function phrase(event) {
-  if (event.event === "queued") return [t("job.queued", { n: event.position })];
-  if (event.event === "started") return [t("job.started")];
-  const { phase, name, done, of, changed, before, after } = event;
-  if (phase === "measure" && !of) return [t("progress.soon"), 0, 0];   // how many rounds fit is not known yet
-  const message = `progress.${phase}`;
-  const outcome = phase !== "pass" ? "" : t(changed ? "state.changed" : "state.nothing");
-  return [t(known(message) ? message : "progress.other", {
-    name: name ?? phase, done, of, outcome, before: before ?? 0, after: after ?? 0 }), done, of];
 }

@@ -260,9 +260,10 @@ export function graphView({ act, embedded }, again) {
     if (whole() !== null) { room = panes[1].size(); camera.set(wholeOf(whole(), room)); }
   }
 
-  function zoom(factor) {
+  /** Larger by so many steps, or smaller. */
+  function zoom(steps) {
     const [w, tall] = panes[1].size();
-    camera.zoom(w / 2, tall / 2, factor);
+    camera.zoom(w / 2, tall / 2, 1.3 ** steps);
   }
 
   function centreBox(n, side) {
@@ -356,8 +357,8 @@ export function graphView({ act, embedded }, again) {
 
   function controls() {
     replace(zooms,
-      h("button", { type: "button", id: "zoom-out", title: t("pane.zoom.out"), "aria-label": t("pane.zoom.out"), onclick: () => zoom(1 / 1.3) }, "−"),
-      h("button", { type: "button", id: "zoom-in", title: t("pane.zoom.in"), "aria-label": t("pane.zoom.in"), onclick: () => zoom(1.3) }, "+"),
+      h("button", { type: "button", id: "zoom-out", title: t("pane.zoom.out"), "aria-label": t("pane.zoom.out"), onclick: () => zoom(-1) }, "−"),
+      h("button", { type: "button", id: "zoom-in", title: t("pane.zoom.in"), "aria-label": t("pane.zoom.in"), onclick: () => zoom(1) }, "+"),
       h("button", { type: "button", id: "zoom-fit", title: t("pane.fit"), "aria-label": t("pane.fit"), onclick: fit }, "⤢"));
   }
 }

@@ -2,7 +2,7 @@
 
 import { code, h, replace, s } from "../dom.mjs";
 import { byFormula, number, percent, t } from "../text.mjs";
-import { evaluate } from "../dims.mjs";
+import { sum } from "../dims.mjs";
 import { groupTraffic, kept, traffic } from "./compile.mjs";
 import { ofGroup, ofKernel } from "./selection.mjs";
 import { findNode, kernelOf } from "./sides.mjs";
@@ -87,7 +87,7 @@ export function inspector({ store, act, sample }) {
     const found = where.groups.find((g) => g.key === selection.key);
     const inside = where.nodes.filter((n) => n.group === found.key);
     const saved = kept(found, where);
-    const total = saved.map((out) => evaluate(out.bytes, sizes)).reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
+    const total = sum(saved.map((out) => out.bytes), sizes);
     return [
       fact("kind", code("fused")),
       fact("ops", [`${number(inside.length)}: `, names(inside.map((n) => n.key), "op", where)]),

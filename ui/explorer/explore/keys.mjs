@@ -44,7 +44,8 @@ export function keydown(event, { store, act }) {
     ArrowLeft: () => act.step(-1), ArrowRight: () => act.step(1),
     Home: () => act.goto(0), End: () => act.goto(state.compile.passes.length - 1),
     n: () => act.changed(1), p: () => act.changed(-1),
-    f: () => act.fit?.(), "+": () => act.zoom?.(1.3), "=": () => act.zoom?.(1.3), "-": () => act.zoom?.(1 / 1.3), "/": () => search(event.currentTarget), "?": () => act.help(true),
+    f: () => act.fit?.(), "+": () => act.zoom?.(1), "=": () => act.zoom?.(1), "-": () => act.zoom?.(-1),
+    "/": () => search(event.currentTarget), "?": () => act.help(true),
   }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (doing === undefined) return;
   event.preventDefault();

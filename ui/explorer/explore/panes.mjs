@@ -37,7 +37,7 @@ export function panes(context) {
   act.view = (view) => store.set({ view });
   act.fit = () => graph.fit();
   act.pan = (dx, dy) => graph.pan(dx, dy);
-  act.zoom = (factor) => graph.zoom(factor);
+  act.zoom = (steps) => graph.zoom(steps);
   act.inside = (key) => {
     const group = graph.groups().find((g) => g.key === key);
     store.set({ inside: key });

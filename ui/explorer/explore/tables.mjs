@@ -55,7 +55,10 @@ export function pick(id, name, act, onclick = () => act.pick(name)) {
 }
 
 /** Bytes at the sizes at hand, with the polynomial that says them at every size. */
-export const amount = (text, sizes) => said(text, evaluate(text, sizes), evaluate(text, sizes));
+export function amount(text, sizes) {
+  const value = evaluate(text, sizes);
+  return said(text, value, value);
+}
 
 /** The same of a step of the plan: its `reads` or `writes`; where its loops are empty, no polynomial. */
 export const moves = (step, key, sizes) => said(step[key], stepBytes(step, key, sizes), evaluate(step[key], sizes));

@@ -4,6 +4,7 @@
 import { code, h, keepFocus, replace } from "../dom.mjs";
 import { download } from "../files.mjs";
 import { conditionCard } from "../measure/conditions.mjs";
+import { phrase } from "../job.mjs";
 import { alone, date, known, language, number, t } from "../text.mjs";
 import { readNumber } from "./decimal.mjs";
 import { compared, evidence, FORMATS } from "./evidence.mjs";
@@ -45,19 +46,14 @@ function doubt(read, text) {
   return isImpossible(read.value) ? t("lesson.reading.impossible", { text }) : "";
 }
 
-function phrase(event) {
-  if (event.event === "queued") return t("job.queued", { n: event.position });
-  if (event.event === "started") return t("job.started");
-  const key = event.phase === "pass" ? "progress.other" : `progress.${event.phase}`;
-  const words = { name: event.name ?? event.phase ?? "", done: event.done ?? 0, of: event.of ?? 0, outcome: "" };
-  return t(known(key) ? key : "progress.other", words);
-}
-
 /** Run a job of a block and draw the block while it runs; the result, or null. */
 async function work(block, context, request, text, { said = t("lesson.started", { what: text }), hear = () => {} } = {}) {
   const job = context.shell.run(request, (event) => {
     hear(event);
-    if (event.phase !== "check") Object.assign(block.job, { text: `${text}: ${phrase(event)}`, done: event.done ?? 0, of: event.of ?? 0 });
+    if (event.phase !== "check") {
+      const [said, done = 0, of = 0] = phrase(event);
+      Object.assign(block.job, { text: `${text}: ${said}`, done, of });
+    }
     block.draw("job");
   });
   block.job = { text, done: 0, of: 0, cancel: () => job.cancel() };

@@ -74,7 +74,7 @@ export function create({ store, act, sample }) {
 
   /** The rule that refuses a forced pair all the same: no wish overrules it. */
   function still(pair) {
-    const refused = store.get().compile.trace.decisions.find((d) => `${d.a}+${d.b}` === pair && d.verdict !== "merged");
+    const refused = store.get().compile.trace.decisions.find((d) => [`${d.a}+${d.b}`, `${d.b}+${d.a}`].includes(pair) && d.verdict !== "merged");
     return refused ? h("span", { class: "hint" }, t("decisions.force.still", { rule: refused.rule }), " ") : null;
   }
 
