@@ -18,6 +18,8 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     private(address, f32, 64)         a buffer of so many elements that no other pointer reaches:
                                       on the stack, so that it may be kept in registers
     extent(params, k)                 the number in slot k, as u64
+    late(n)                           n, a u64 that LLVM learns only when it makes vectors: else it
+                                      writes a short loop out, element by element, before
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
     load_if(c, x, index, other)       load(x, index) where c, else `other`, and then memory is not
                                       touched: a branch, which becomes a masked load in a vector
@@ -622,6 +624,23 @@ def _extent(params: Any, slot: Any) -> Any:
     return types.uint64, (params, types.uint64), emit
 
 
+def _late(n: Any) -> Any:
+    """Whether the address of a place on the stack is a constant is a question that LLVM answers,
+    with no, just before it makes vectors; until then n is one of two numbers.
+    https://llvm.org/docs/LangRef.html#llvm-is-constant-intrinsic"""
+    if n != types.uint64:
+        return None
+
+    def emit(builder: Any, number: Any) -> Any:
+        with builder.goto_entry_block():
+            place = builder.ptrtoint(builder.alloca(_I64), _I64)
+        kind = ir.FunctionType(_I1, [_I64])
+        known = builder.module.declare_intrinsic("llvm.is.constant", [_I64], kind)
+        return builder.select(builder.call(known, [place]), place, number)
+
+    return types.uint64, (types.uint64,), emit
+
+
 def _pointer_function(casts: dict[Any, str]) -> Any:
     @intrinsic
     def pointer(context: Any, address: Any, dtype: Any) -> Any:
@@ -954,6 +973,7 @@ def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
     }
     return transcendental | {
         "extent": (2, _extent),
+        "late": (1, _late),
         "load": (2, _load),
         "load_if": (4, _load_if),
         "store": (3, _store),

@@ -115,6 +115,28 @@ def test_softmax_is_vectorised_and_right():
     assert np.all(y[3, :50] == 0)
 
 
+@pytest.mark.parametrize("count", [30, 32])
+def test_a_short_loop_of_literal_length_becomes_vectors(count):
+    source = f"""
+def tail(params, worker, lo, hi):
+    x = pointer(params[0], f32)
+    y = pointer(params[1], f32)
+    for i in range(lo, hi):
+        for j in range(late(u64({count}))):
+            at = i * u64({count}) + j
+            store(y, at, maximum(load(x, at) + f32(1.0), f32(0.0)))
+"""
+    kernel = compile_kernel("tail", source, strict=True, math="poly")
+    assert max(vector_widths(kernel.llvm), default=1) >= 4
+    for left in ("is.constant", "alloca [", "ptrtoint"):
+        assert left not in kernel.llvm
+    x = np.random.default_rng(0).standard_normal((5, count), np.float32)
+    x[1, 2] = np.nan
+    y = np.empty_like(x)
+    link(kernel)((), x, y, hi=5)
+    assert np.array_equal(y, np.maximum(x + np.float32(1), np.float32(0)), equal_nan=True)
+
+
 def test_a_range_of_the_outer_axis_touches_nothing_else():
     call = link(compile_kernel("k", source("k", "f32 f32", "a"), strict=False, math="poly"))
     x, y = np.arange(40, dtype=np.float32), np.full(40, -1, np.float32)
