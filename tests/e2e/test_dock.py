@@ -59,10 +59,8 @@ class Dock:
 
     def row(self, a: str, b: str) -> Locator:
         table = self.page.get_by_role("group", name=self.say("tab.decisions"))
-        cell = self.page.get_by_role("rowheader", name=a, exact=True)
-        return table.get_by_role("row").filter(has=cell).filter(
-            has=self.page.get_by_role("button", name=b, exact=True)
-        )  # fmt: skip
+        cell = self.page.get_by_role("rowheader", name=f"{a} {b}", exact=True)
+        return table.get_by_role("row").filter(has=cell)
 
     def text(self, side: str) -> Locator:
         return self.page.get_by_role("listbox", name=self.say(f"pane.{side}.text"))
@@ -278,6 +276,75 @@ def test_memory_follows_the_sizes(dock: Dock, server: str) -> None:
     dock.page.keyboard.press("Enter")
     expect(dock.inspector).to_contain_text(dock.say("inspector.weight"))
     expect(dock.inspector.get_by_role("img")).to_be_visible()
+
+
+def test_buffers_that_planning_decides_about_come_first(dock: Dock, server: str) -> None:
+    dock.open(server, "model=tiny_gpt&tab=memory")
+    table = dock.page.get_by_role("group", name=dock.say("memory.table"))
+    expect(table.locator("th.column-bytes")).to_have_attribute("aria-sort", "descending")
+
+    def groups() -> list[list[str]]:
+        rows = table.locator("tbody").all()
+        return [body.get_by_role("rowheader").all_inner_texts() for body in rows]
+
+    found = groups()
+    told = [dock.say(f"memory.group.{kind}") for kind in ("arena", "output", "input", "param")]
+    assert [names[0].rpartition(" ")[0] for names in found] == told
+    assert [names[0].rpartition(" ")[2] for names in found] == [f"({len(n) - 1})" for n in found]
+    offsets = table.locator("tbody").first.locator("td.column-at").all_inner_texts()
+    assert "–" not in offsets and len(offsets) == len(found[0]) - 1
+    sizes = table.locator("tbody").first.locator(".amount").evaluate_all(
+        "found => found.map((e) => Number(e.title.replace(/\\D/g, '')))"
+    )
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+    # A header sorts within the groups.
+    table.get_by_role("button", name=dock.say("memory.buffer")).click()
+    by_name = groups()
+    assert [names[0] for names in by_name] == [names[0] for names in found]
+    assert [sorted(names[1:]) for names in found] == [names[1:] for names in by_name]
+
+
+def test_refusals_are_one_press_away(dock: Dock, server: str) -> None:
+    dock.open(server, "model=fork_reduce&tab=decisions")
+    say = dock.say
+    group = dock.page.get_by_role("group", name=say("decisions.filter"))
+    table = dock.page.get_by_role("group", name=say("tab.decisions"))
+
+    def count(name: str) -> int:
+        text = group.locator(f"#decisions-{name}").inner_text()
+        return int(text.rpartition("(")[2].rstrip(")"))
+
+    whole = count("all")
+    assert count("merged") + count("refused") == whole and count("refused") > 0
+    live = dock.page.locator("#live")
+    for name in ("refused", "merged"):
+        button = group.locator(f"#decisions-{name}")
+        button.press("Enter")
+        expect(button).to_be_focused()
+        expect(button).to_have_attribute("aria-pressed", "true")
+        expect(live).to_have_text(say("decisions.count", n=count(name), of=whole))
+        rows = table.get_by_role("row").all()[1:]
+        assert len(rows) == count(name)
+        for row in rows:
+            expect(row).to_contain_text(say(f"verdict.{name}"))
+    # The figures of the buttons are those of the selection where that alone is shown.
+    group.locator("#decisions-all").click()
+    table.get_by_role("button", name="y", exact=True).first.click()
+    dock.page.get_by_role("checkbox", name=re.compile(say("decisions.only"))).check()
+    expect(group.locator("#decisions-all")).not_to_contain_text(f"({whole})")
+    assert count("merged") + count("refused") == count("all") == table.get_by_role("row").count() - 1
+
+
+def test_kernels_are_counted_alike_or_it_is_said_what_is_counted(dock: Dock, server: str) -> None:
+    dock.open(server, "model=tiny_gpt&tab=kernels")
+    kernels = dock.page.get_by_role("tab", name=re.compile(dock.say("tab.kernels")))
+    found = re.search(r"\((\d+), (\d+) ", kernels.inner_text())
+    assert found is not None and int(found[2]) < int(found[1])
+    expect(kernels).to_contain_text(dock.say("tab.distinct", n=found[1], distinct=found[2]))
+    totals = dock.page.locator(".totals > div").filter(has_text=dock.say("totals.kernels"))
+    expect(totals).to_contain_text(f"→ {found[2]}")
+    options = dock.page.get_by_role("combobox", name=dock.say("kernels.choose")).locator("option")
+    expect(options).to_have_count(int(found[1]))
 
 
 def test_drift_is_computed_when_asked_for(dock: Dock, server: str) -> None:

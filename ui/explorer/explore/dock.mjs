@@ -4,13 +4,14 @@
 // made when it is first opened. The edge above the dock sets its height.
 
 import { h, replace, rove } from "../dom.mjs";
-import { t } from "../text.mjs";
+import { number, t } from "../text.mjs";
 
 const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "biography", "pipeline", "breaks"];
 const HEIGHT = "explorer.dock";
 const LEAST = 90, PANES = 260, SMALL = 220, STEP = 24;   // the least height of the dock, of the panes above, and what a small window leaves it: there all scrolls
-/** Share of the explorer's height that the dock has until a reader sets it, and its bounds; code needs more than sentences. */
+/** Share of the explorer's height that the dock has until a reader sets it, and its bounds; code and tables need more than sentences. */
 const SHARE = 0.28, CODE = 0.42, USUAL = [180, 420];
+const TALL = ["text", "decisions", "kernels", "memory"];
 
 export function dock(context) {
   const { store, act, embedded } = context;
@@ -63,7 +64,7 @@ export function dock(context) {
 
   // ---- the height ------------------------------------------------------------------------------
 
-  const share = () => (["text", "kernels"].includes(store.get().tab) ? CODE : SHARE);
+  const share = () => (TALL.includes(store.get().tab) ? CODE : SHARE);
   const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], share() * (element.parentElement?.clientHeight || 800)));
   const most = () => {
     const { clientHeight: all = 800, firstElementChild: toolbar } = element.parentElement ?? {};
@@ -107,9 +108,12 @@ export function dock(context) {
   };
 }
 
+/** How many a tab shows; of kernels also how many pieces of code they are, which the toolbar counts. */
 function count({ compile }, name) {
   const n = { decisions: compile.trace.decisions.length, kernels: compile.kernelNames.length, breaks: compile.trace.breaks.length }[name];
-  return n === undefined || (n === 0 && !compile.whole) ? null : ` (${n})`;
+  if (n === undefined || (n === 0 && !compile.whole)) return null;
+  const distinct = name === "kernels" ? compile.trace.kernels?.fused ?? n : n;
+  return distinct < n ? ` (${t("tab.distinct", { n, distinct })})` : ` (${number(n)})`;
 }
 
 function readHeight() {

@@ -10,11 +10,12 @@ export const MOST = 400;
 /**
  * A table. `columns` are `{key, label, cell(row, k), value?(row)}`: with `value` a header sorts by it;
  * `sort` is `{key, down}` or null, `onSort(sort)` hears of a new one. `picked(row)`: "picked", "related"
- * or "". Up and down move between the buttons of class `pick` of the table.
+ * or "". Up and down move between the buttons of class `pick` of the table. `groups`, `[{title, holds(row)}]`, put
+ * the rows below headings, sorted within each.
  */
-export function dataTable({ id, caption, columns, rows, sort = null, onSort = () => {}, picked = () => "" }) {
+export function dataTable({ id, caption, columns, rows, sort = null, onSort = () => {}, picked = () => "", groups = null }) {
   const by = columns.find((column) => column.key === sort?.key && column.value);
-  const sorted = by ? rows.toSorted((a, b) => order(by.value(a), by.value(b)) * (sort.down ? -1 : 1)) : rows;
+  const sorted = by ? rows.toSorted((a, b) => order(by.value(a), by.value(b), sort.down)) : rows;
   const head = columns.map((column) => {
     if (!column.value) return h("th", { scope: "col", class: `column-${column.key}` }, column.label);
     const now = sort?.key === column.key ? (sort.down ? "descending" : "ascending") : "none";
@@ -23,20 +24,29 @@ export function dataTable({ id, caption, columns, rows, sort = null, onSort = ()
       h("button", { type: "button", class: "plain sort", id: `${id}-sort-${column.key}`, onclick: () => onSort(next) },
         column.label, h("span", { "aria-hidden": "true" }, { none: "", ascending: " ▲", descending: " ▼" }[now])));
   });
-  const body = sorted.slice(0, MOST).map((row, k) => h("tr", { class: picked(row) || null },
+  const line = (row, k) => h("tr", { class: picked(row) || null },
     columns.map((column, j) => h(j === 0 ? "th" : "td", { scope: j === 0 ? "row" : null, class: `column-${column.key}` },
-      column.cell(row, k)))));
+      column.cell(row, k))));
+  let left = MOST;
+  const bodies = (groups ?? [{ title: "", holds: () => true }]).map(({ title, holds }) => {
+    const all = sorted.filter(holds), shown = all.slice(0, left), first = MOST - left;
+    left -= shown.length;
+    return shown.length === 0 ? null : h("tbody", null,
+      title ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: columns.length }, title, ` (${number(all.length)})`)) : null,
+      shown.map((row, k) => line(row, first + k)));
+  });
   return h("div", { class: "data-table", id, onkeydown: step },
     h("div", { class: "table", tabindex: 0, role: "group", "aria-label": caption },
-      h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, head)), h("tbody", null, body))),
+      h("table", null, h("caption", { class: "unseen" }, caption), h("thead", null, h("tr", null, head)), bodies)),
     rows.length > MOST ? h("p", { class: "hint" }, t("table.cut", { n: MOST, of: rows.length })) : null);
 }
 
-function order(a, b) {
+/** What is not known comes last, up or down. */
+function order(a, b, down) {
   if (a === b) return 0;
   if (a === null || a === undefined) return 1;
   if (b === null || b === undefined) return -1;
-  return a < b ? -1 : 1;
+  return (a < b) === down ? 1 : -1;
 }
 
 function step(event) {
@@ -54,10 +64,10 @@ export function pick(id, name, act, onclick = () => act.pick(name)) {
   return h("button", { type: "button", class: "plain pick", id, onclick }, code(name));
 }
 
-/** Bytes at the sizes at hand, with the polynomial that says them at every size. */
-export function amount(text, sizes) {
+/** Bytes at the sizes at hand, with the polynomial that says them at every size unless `formula` is false. */
+export function amount(text, sizes, formula = true) {
   const value = evaluate(text, sizes);
-  return said(text, value, value);
+  return said(formula ? text : "0", value, value);
 }
 
 /** The same of a step of the plan: its `reads` or `writes`; where its loops are empty, no polynomial. */

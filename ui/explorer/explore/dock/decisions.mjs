@@ -1,20 +1,24 @@
 // Every attempt to merge two groups, with its reason; the reader may force or forbid a pair.
+//
+// Buttons above the table show all attempts, the merged, or the refused alone, each with its number.
 
 import { code, h, keepFocus, replace } from "../../dom.mjs";
-import { duration, t } from "../../text.mjs";
+import { duration, known, number, t } from "../../text.mjs";
 import { evaluate } from "../../dims.mjs";
 import { about, letBe, overrule, overruled } from "../decide.mjs";
 import { print } from "../pipeline_text.mjs";
-import { amount, atSizes, dataTable, pick, sizesText } from "../tables.mjs";
+import { amount, dataTable, pick, sizesText } from "../tables.mjs";
 
-export function create({ store, act, sample }) {
+const VERDICTS = ["", "merged", "refused"];
+
+export function create({ shell, store, act, sample }) {
   const content = h("div", { class: "decisions" });
   const other = pairForm((word, pair) => {
     const { asked, compile } = store.get();
     again(overrule(asked.pipeline, compile.trace.pipeline, word, pair));
   });
   const element = h("div", { class: "decisions" }, content, other.element);
-  let sort = null;
+  let sort = null, verdict = "";   // what the reader sees; "" is every verdict
 
   const again = (pipeline) => act.again({ pipeline: print(pipeline), drift: false });
 
@@ -30,33 +34,44 @@ export function create({ store, act, sample }) {
     const members = selection && ["group", "kernel"].includes(selection.kind) ? inside(compile, fuse, selection) : [];
     const kind = (row) => about(row, selection, members, originsOf);
     const filter = state.why && selection !== null;
-    const rows = trace.decisions.map((d, k) => ({ ...d, k })).filter((d) => !filter || kind(d));
-    const size = (key) => (row) => evaluate(row[key], sizes);
+    const concerned = trace.decisions.map((d, k) => ({ ...d, k })).filter((d) => !filter || kind(d));
+    const of = (which) => (which === "" ? concerned : concerned.filter((d) => d.verdict === which));
+    const rows = of(verdict);
+    const saved = (d) => {
+      const [before, after] = [d.bytes_before, d.bytes_after].map((text) => evaluate(text, sizes));
+      return before === null || after === null ? null : before - after;
+    };
     const columns = [
-      { key: "a", label: t("decisions.a"), value: (d) => d.a, cell: (d) => pick(`decision-${d.k}-a`, d.a, act) },
-      { key: "b", label: t("decisions.b"), value: (d) => d.b, cell: (d) => pick(`decision-${d.k}-b`, d.b, act) },
-      { key: "verdict", label: t("decisions.verdict"), value: (d) => d.verdict, cell: verdict },
-      { key: "act", label: t("decisions.act"), cell: (d) => controls(d, now, busy, state) },
-      { key: "rule", label: t("decisions.rule"), value: (d) => d.rule, cell: (d) => code(d.rule) },
-      { key: "why", label: t("decisions.why"), cell: (d) => [t(d.message, d.parameters), " ", h("span", { class: "hint" }, code(d.tier))] },
-      { key: "before", label: t("decisions.before"), value: size("bytes_before"), down: true, cell: (d) => amount(d.bytes_before, sizes) },
-      { key: "after", label: t("decisions.after"), value: size("bytes_after"), down: true, cell: (d) => amount(d.bytes_after, sizes) },
+      { key: "pair", label: t("decisions.groups"), value: (d) => `${d.a} ${d.b}`,
+        cell: (d) => [pick(`decision-${d.k}-a`, d.a, act), " ", pick(`decision-${d.k}-b`, d.b, act)] },
+      { key: "verdict", label: t("decisions.verdict"), value: (d) => d.verdict, cell: (d) => [told(d), " ", controls(d, now, busy, state)] },
+      { key: "rule", label: t("decisions.rule"), value: (d) => d.rule, cell: (d) => [rule(d.rule), " ", h("span", { class: "tier hint" }, t(`tier.${d.tier}`))] },
+      { key: "why", label: t("decisions.why"), cell: (d) => t(d.message, d.parameters) },
+      { key: "saved", label: t("decisions.bytes"), value: saved, down: true,
+        cell: (d) => [d.bytes_before, d.bytes_after].map((text, k) => [k ? " → " : null, amount(text, sizes, kind(d) !== "")]) },
       { key: "gain", label: t("decisions.gain"), value: (d) => d.gain, down: true, cell: (d) => duration(d.gain * 1e3) },
     ];
     other.draw(before, selection, busy);
     keepFocus(content, () => content.querySelector(".overrides button") ?? content.closest("[role=tabpanel]"), () => replace(content,
       overrides(now, busy, state),
       h("div", { class: "row" },
+        h("div", { class: "segments", role: "group", "aria-label": t("decisions.filter") }, VERDICTS.map((which) => h("button", {
+          type: "button", id: `decisions-${which || "all"}`, "aria-pressed": String(which === verdict), onclick: () => only(which, of(which).length),
+        }, which ? sign(which) : null, t(`decisions.${which || "all"}`), ` (${number(of(which).length)})`))),
         h("input", { type: "checkbox", id: "decisions-why", checked: state.why, disabled: selection === null, onchange: (event) => act.why(event.target.checked) }),
         h("label", { for: "decisions-why" }, t("decisions.only"), selection?.key ? [" ", code(selection.key)] : null),
-        h("span", { class: "hint" }, t("decisions.count", { n: rows.length, of: trace.decisions.length })),
         sort ? h("button", { type: "button", class: "plain", id: "decisions-order", onclick: () => { sort = null; draw(store.get()); } }, t("decisions.order")) : null),
-      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("decisions.hint")), atSizes(sizes),
-        Object.keys(trace.assumed).length ? h("p", { class: "hint" }, t("decisions.gain.at"), " ", code(sizesText(trace.assumed))) : null),
+      h("p", { class: "hint" }, t("decisions.hint"), " ", at(sizesText(sizes), sizesText(trace.assumed)), " ", t("decisions.formulas")),
       trace.decisions.length === 0 ? h("p", null, t(compile.whole ? "decisions.none" : "dock.unfinished"))
-        : rows.length === 0 ? h("p", null, t("decisions.nothing"))
+        : rows.length === 0 ? h("p", null, t(concerned.length ? "decisions.no" : "decisions.nothing"))
           : dataTable({ id: "decisions-table", caption: t("tab.decisions"), columns, rows, sort,
             onSort: (next) => { sort = next; draw(store.get()); }, picked: kind })));
+  }
+
+  function only(which, n) {
+    verdict = which;
+    draw(store.get());
+    shell.announce(t("decisions.count", { n, of: store.get().compile.trace.decisions.length }));
   }
 
   function controls(d, now, busy, { asked, compile }) {
@@ -130,10 +145,19 @@ function pairForm(go) {
   return { element, draw };
 }
 
-function verdict(d) {
-  return h("span", { class: `verdict ${d.verdict}` },
-    h("span", { "aria-hidden": "true" }, d.verdict === "merged" ? "✓ " : "◆ "), t(`verdict.${d.verdict}`));
+const sign = (verdict) => h("span", { class: `verdict ${verdict}`, "aria-hidden": "true" }, verdict === "merged" ? "✓ " : "◆ ");
+
+const told = (d) => h("span", { class: `verdict ${d.verdict}` }, sign(d.verdict), t(`verdict.${d.verdict}`));
+
+/** Sizes that bytes and gains hold for: bytes those at hand, gains those that the cost model assumed. */
+function at(sizes, assumed) {
+  if (sizes === assumed) return sizes ? [t("decisions.at"), " ", code(sizes), "."] : t("decisions.estimate");
+  return [sizes ? [t("decisions.bytes.at"), " ", code(sizes), ". "] : null,
+    assumed ? [t("decisions.gain.at"), " ", code(assumed), "."] : t("decisions.estimate")];
 }
+
+/** R1 to R8 are called so everywhere; the others say what decided. */
+const rule = (name) => (known(`rule.${name}`) ? t(`rule.${name}`) : code(name));
 
 /** Names of the ops in a selected group, or in the group that became a kernel. */
 function inside(compile, fuse, selection) {

@@ -8,10 +8,12 @@ import { offsets } from "../offsets.mjs";
 import { amount, atSizes, dataTable, pick } from "../tables.mjs";
 
 const WIDTH = 420, HEIGHT = 170;
+/** What planning decides about comes first. */
+const KINDS = ["arena", "object", "output", "input", "param"];
 
 export function create({ store, act, sample }) {
   const element = h("div", { class: "memory" });
-  let sort = null, held = null;
+  let sort = { key: "bytes", down: true }, held = null;
 
   function draw(state) {
     if (state.compile === null) return;
@@ -39,16 +41,16 @@ export function create({ store, act, sample }) {
     const chosen = (b) => (selection === null ? "" : b.members.includes(selection.key) || b.name === selection.key ? "picked" : "");
     const sorting = { onSort: (next) => { sort = next; draw(store.get()); }, sort };
     replace(element,
-      h("div", { class: "row notes" }, h("p", { class: "hint" }, t("memory.about")), atSizes(sizes)),
-      layout === null ? h("p", null, t("memory.unbound")) : h("div", { class: "memory-figures" },
+      layout === null ? h("p", null, t("memory.unbound")) : h("div", { class: "memory-figures" }, h("div", { class: "memory-bars" },
         bars(t("memory.title"), [["naive", layout.naive], ["peak", layout.peak], ["lower_bound", layout.lowerBound]].map(([name, value]) => (
           { name: t(`memory.${name}`), value, text: bytes(value), kind: name === "peak" ? "fused" : "reference" }))),
+        h("p", { class: "hint" }, t("memory.about")), atSizes(sizes)),
         layout.peak > 0 ? chart(arena, layout, steps.length, chosen) : h("p", null, t("memory.empty"))),
       dataTable({
         id: "memory-table", caption: t("memory.table"), rows, ...sorting, picked: chosen,
+        groups: KINDS.map((kind) => ({ title: t(`memory.group.${kind}`), holds: (b) => b.kind === kind })),
         columns: [
-          { key: "name", label: t("memory.buffer"), value: (b) => b.name, cell: (b, k) => pick(`buffer-${k}`, b.name, act) },
-          { key: "kind", label: t("memory.kind"), value: (b) => b.kind, cell: (b) => [t(`memory.kind.${b.kind}`), b.source && b.source !== b.name ? [" ", code(b.source)] : null] },
+          { key: "name", label: t("memory.buffer"), value: (b) => b.name, cell: (b, k) => [pick(`buffer-${k}`, b.name, act), b.source && b.source !== b.name ? [" ", h("span", { class: "hint" }, code(b.source))] : null] },
           { key: "members", label: t("memory.members"), cell: (b) => b.members.map((m) => [code(m), " "]) },
           { key: "bytes", label: t("memory.bytes"), value: (b) => b.bytes, down: true, cell: (b) => amount(b.size, sizes) },
           { key: "live", label: t("memory.live"), value: (b) => b.start, cell: (b) => t("memory.range", { from: b.start + 1, to: b.stop + 1 }) },
