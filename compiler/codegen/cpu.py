@@ -68,9 +68,6 @@ LONGEST_ROW = 1 << 14
 PRIVATE = 1024
 """Elements of a scratch buffer of literal size that is still put on the stack."""
 
-NARROW = 4
-"""Elements of the shortest vector of float32."""
-
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
 EXTREMES = {"max": "maximum", "min": "minimum"}
@@ -333,7 +330,7 @@ class Emitter:
                     text = f"stream({store.buffer}, {start}, {row}, {count}, wide_{store.buffer})"
                     self.statement(depth, text, stmt, at)
                 case For():
-                    head = f"for {stmt.axis} in range({self.count(stmt)}):"
+                    head = f"for {stmt.axis} in range({index_text(stmt.extent)}):"
                     self.statement(depth, head, stmt, at)
                     self.body(stmt.body, depth + 1, at, reduction or stmt.kind == "red")
                 case Let():
@@ -358,13 +355,6 @@ class Emitter:
                     raise ValueError(f"@{self.kernel.name} is a kernel for a GPU")
         self.taken -= set(self.named.values()) - set(outside.values())
         self.named = outside
-
-    def count(self, loop: For) -> str:
-        """How often a loop runs. Where that is a literal, LLVM would write the loop out, element by
-        element, before it looks for vectors."""
-        text = index_text(loop.extent)
-        vectors = loop.kind == "vec" and (loop.extent.constant or 0) >= NARROW
-        return f"late({text})" if vectors else text
 
     def row_start(self, store: Store) -> str:
         """The position of a streamed row's first element."""

@@ -18,8 +18,6 @@ comparisons, `+ - * /` and `//` of unsigned integers:
     private(address, f32, 64)         a buffer of so many elements that no other pointer reaches:
                                       on the stack, so that it may be kept in registers
     extent(params, k)                 the number in slot k, as u64
-    late(n)                           n, a u64 that LLVM learns only when it makes vectors: else it
-                                      writes a short loop out, element by element, before
     load(x, index)                    element; one byte of b1 storage is true where it is not 0
     load_if(c, x, index, other)       load(x, index) where c, else `other`, and then memory is not
                                       touched: a branch, which becomes a masked load in a vector
@@ -135,9 +133,9 @@ def compile_kernel(name: str, source: str, *, strict: bool, math: str) -> Compil
     """
     scope: dict[str, Any] = {**_vocabulary(strict, math), "__name__": "kernel"}
     try:
-        constants = _Constants()
-        tree = constants.visit(ast.parse(source))
-        scope.update(constants.found)
+        literals = _Literals()
+        tree = literals.visit(ast.parse(source))
+        scope.update(literals.found)
         exec(compile(tree, f"<kernel {name}>", "exec"), scope)
     except SyntaxError as error:
         raise KernelSourceError(name, str(error)) from error
@@ -204,8 +202,11 @@ class _Pipeline(CompilerBase):
         return super()._compile_bytecode()
 
 
-class _Constants(ast.NodeTransformer):
-    """Writes `u64(8)` as one constant, where Numba would type and lower a call.
+class _Literals(ast.NodeTransformer):
+    """Writes `u64(8)` as one constant, where Numba would type and lower a call, and the
+    `range(u64(8))` of a loop that stores as `range(late(u64(8)))`: LLVM writes so short a loop out,
+    turn by turn, before it looks for vectors, and finds none then. It learns a late number only
+    when it looks for them.
 
     `found` are the constants by name; the name is the text, which no variable can have.
     """
@@ -224,6 +225,14 @@ class _Constants(ast.NodeTransformer):
                     self.found[name] = scalar(value)
                     return ast.copy_location(ast.Name(name, ast.Load()), node)
         return self.generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        match node.iter:
+            case ast.Call(_, [ast.Call(ast.Name("u64"), [ast.Constant()], []) as count], []):
+                if any(isinstance(n, ast.Name) and n.id == "store" for n in ast.walk(node)):
+                    late = ast.Call(ast.Name("late", ast.Load()), [count], [])
+                    node.iter.args = [ast.copy_location(late, count)]
+        return ast.fix_missing_locations(self.generic_visit(node))
 
 
 _SCALARS = {
@@ -973,7 +982,6 @@ def _rules(strict: bool, poly: bool) -> dict[str, tuple[int, _Rule]]:
     }
     return transcendental | {
         "extent": (2, _extent),
-        "late": (1, _late),
         "load": (2, _load),
         "load_if": (4, _load_if),
         "store": (3, _store),
@@ -1023,7 +1031,7 @@ def _vocabulary(strict: bool, math: str) -> dict[str, Any]:
     functions = {name: _operation(name, arity, rule) for name, (arity, rule) in rules.items()}
     names = {function: name for name, function in casts.items()}
     memory = {"pointer": _pointer_function(names), "private": _private_function(names)}
-    return {**_CONSTANTS, **casts, **functions, **memory}
+    return {**_CONSTANTS, **casts, **functions, **memory, "late": _operation("late", 1, _late)}
 
 
 VOCABULARY = frozenset(

@@ -1,7 +1,5 @@
 """The Numba source of loop trees: golden text, and the line map."""
 
-import pytest
-
 from compiler.codegen.cpu import emit_kernel, kernel_symbol
 from compiler.ir.parser import parse_kernel
 
@@ -111,26 +109,6 @@ def window(params, worker, lo, hi):
 
 def test_accesses_that_lie_a_known_distance_apart_count_from_one_position() -> None:
     assert emit_kernel(parse_kernel(WINDOW), "window").text == WINDOW_SOURCE
-
-
-@pytest.mark.parametrize(
-    ("kind", "extent", "count"),
-    [
-        ("vec", "8", "late(u64(8))"),
-        ("vec", "3", "u64(3)"),
-        ("vec", "c", "c"),
-        ("seq", "8", "u64(8)"),
-    ],
-)
-def test_llvm_learns_a_literal_length_when_it_makes_vectors(kind, extent, count) -> None:
-    text = f"""
-kernel @k0 (x: in f32[r,{extent}], y: out f32[r,{extent}]) {{  @[n0]
-  par i in r {{
-    {kind} j in {extent} {{ store y[i,j] = neg(load x[i,j]) }}
-  }}
-}}
-"""
-    assert f"        for j in range({count}):\n" in emit_kernel(parse_kernel(text), "k").text
 
 
 def test_a_scalar_lies_at_0() -> None:

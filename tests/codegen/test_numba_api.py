@@ -122,7 +122,7 @@ def tail(params, worker, lo, hi):
     x = pointer(params[0], f32)
     y = pointer(params[1], f32)
     for i in range(lo, hi):
-        for j in range(late(u64({count}))):
+        for j in range(u64({count})):
             at = i * u64({count}) + j
             store(y, at, maximum(load(x, at) + f32(1.0), f32(0.0)))
 """
