@@ -30,6 +30,7 @@ from compiler.ops.table import OPERATORS
 from compiler.pipeline import DEFAULT, OP_BY_OP, PASSES, parse_pipeline, print_pipeline
 from compiler.worker import Options, error_json
 from sample_models import sample
+from tests.pages import read, table, words
 from tests.test_arrows import MAY
 from tests.traces import history_of
 from ui import layout as room
@@ -41,31 +42,9 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 FORCED = "default,partition-fallback{force=[b]}"
 
 
-def read(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
-
-
 def blocks(text: str, language: str = "") -> list[str]:
     """The fenced blocks of a language, without their fences."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def table(text: str, head: str) -> list[list[str]]:
-    """The rows of the table whose first column has this head, cell by cell."""
-    lines = iter(text.splitlines())
-    assert any(line.startswith(f"| {head} |") for line in lines), f"no table of {head}"
-    next(lines)
-    rows: list[list[str]] = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-    return rows
-
-
-def words(cell: str) -> list[str]:
-    """What stands between backquotes."""
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def named(cell: str) -> list[str]:

@@ -2,16 +2,22 @@
 
     peak(order) = max over steps t of  Σ { bytes(v) : v live at t }
 
-Greedy list scheduling: of the steps whose operands are there, take the one that frees most
-(bytes that die minus bytes that are born), the earliest in the program on a tie. The new order is
-kept only if its peak is lower at the assumed sizes.
+Every step right after its operands, and of these first the one that needs most above what it
+leaves (R. Sethi and J. D. Ullman, "The Generation of Optimal Code for Arithmetic Expressions",
+JACM 1970, with bytes for registers):
+
+    need(step) = max over i of  Σ { left(a_j) : j < i } + need(a_i),  and  Σ left(a_i) + left(step)
+    its operands a_1, a_2, … by need(a) - left(a), largest first
+
+Where no value is read twice, no order of whole subtrees needs less; where some are, this is a
+guess, and so the new order is kept only if its peak is lower at the assumed sizes.
 
 Teaches: the order of independent steps decides how much memory a run needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -102,36 +108,36 @@ def peak(graph: Graph, order: Sequence[Op], sizes: dict[str, int]) -> int:
 
 
 def schedule(graph: Graph, sizes: dict[str, int]) -> list[Op]:
-    """Greedy order of all ops."""
-    root = roots(graph)
-    waiting = {v: set(keys) for v, keys in readers(graph).items()}
-    place = {op.key: k for k, op in enumerate(graph.ops)}
+    """All ops, depth first from those that nobody reads, the neediest operand first."""
     producer = graph.producer()
-    missing = {
-        op.key: {producer[n].key for n in reads(op) if n in producer} for op in graph.ops
-    }
-    users: dict[str, list[Op]] = {}
+    operands: dict[str, list[Op]] = {}
+    left: dict[str, int] = {}
+    need: dict[str, int] = {}
+
+    def neediest_first(ops: Iterable[Op]) -> list[Op]:
+        return sorted(ops, key=lambda op: left[op.key] - need[op.key])
+
     for op in graph.ops:
-        for key in missing[op.key]:
-            users.setdefault(key, []).append(op)
-    ready = [op for op in graph.ops if not missing[op.key]]
-    order: list[Op] = []
-
-    def cost(op: Op) -> tuple[int, int]:
-        if op.kind in FREE:
-            return (-(1 << 62), place[op.key])
-        dying = {root.get(n, n) for n in reads(op)}
-        freed = sum(sizes.get(n, 0) for n in dying if waiting[n] == {op.key})
-        return (sum(sizes[v.name] for v in op.outputs) - freed, place[op.key])
-
-    while ready:
-        op = min(ready, key=cost)
-        ready.remove(op)
-        order.append(op)
-        for name in {root.get(n, n) for n in reads(op)}:
-            waiting[name].discard(op.key)
-        for user in users.get(op.key, ()):
-            missing[user.key].discard(op.key)
-            if not missing[user.key]:
-                ready.append(user)
-    return order
+        known = {producer[n].key: producer[n] for n in reads(op) if n in producer}
+        operands[op.key] = neediest_first(known.values())
+        own = sum(sizes[v.name] for v in op.outputs)
+        live = most = 0
+        for a in operands[op.key]:
+            most = max(most, live + need[a.key])
+            live += left[a.key]
+        need[op.key] = max(most, live + own)
+        left[op.key] = live if op.kind == "reshape" else own
+    read = {a.key for found in operands.values() for a in found}
+    ends = neediest_first(op for op in graph.ops if op.key not in read)
+    order: dict[str, Op] = {}
+    stack = [(op, False) for op in reversed(ends)]
+    while stack:
+        op, ready = stack.pop()
+        if op.key in order:
+            continue
+        if ready:
+            order[op.key] = op
+        else:
+            stack.append((op, True))
+            stack += [(a, False) for a in reversed(operands[op.key])]
+    return list(order.values())
