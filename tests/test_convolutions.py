@@ -99,7 +99,21 @@ def dear_before() -> ModelProto:
     return model(nodes, [info("x", ["n", 3, 12, 18])], [info("y")])
 
 
+def upright() -> ModelProto:
+    """A line that stands: the last axis is one element long."""
+    nodes = [node("Conv", ["x", "w"], ["t"]), node("Relu", ["t"], ["y"])]
+    weights = {"w": data(6, 3, 5, 1)}
+    return model(nodes, [info("x", ["n", 3, 44, 1])], [info("y")], weights)
+
+
+def upright_in_wide_windows() -> ModelProto:
+    nodes = [node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    return model(nodes, [info("x", ["n", 3, 44, 1])], [info("y")], {"w": data(7, 3, 3, 3)})
+
+
 MODELS = {
+    "upright": (upright, (2, 3, 44, 1)),
+    "upright in wide windows": (upright_in_wide_windows, (2, 3, 44, 1)),
     "before and after": (before_and_after, (2, 6, 9, 17)),
     "moved before": (moved_before, (2, 13, 20, 3)),
     "dear before": (dear_before, (2, 3, 12, 18)),
@@ -141,6 +155,12 @@ def test_an_input_that_is_read_around_is_not_written_over() -> None:
     whole = Whole(m)
     inputs = {"a": np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)}
     assert_near(whole.run(inputs), float64(whole.model, inputs))
+
+
+@pytest.mark.parametrize("name", ["upright", "upright in wide windows"])
+def test_an_axis_of_one_element_is_not_the_innermost(name):
+    (kernel,) = built(name, "default").trace.final.kernels
+    assert "rows" in {a.name for a in kernel.args if a.mode == "scratch"}
 
 
 def test_the_loops_over_sums_hold_neither_condition_nor_copy() -> None:

@@ -20,7 +20,7 @@ Teaches: computing something again is a price, and where loops bring it decides 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.ir.dims import ONE
@@ -60,11 +60,19 @@ class Operand:
     taps: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+def innermost_axis(operands: Sequence[Operand], result: str, single: Container[str]) -> str:
+    """The last letter of the result that counts more than one element (not in `single`): the axis
+    that vectors run along. Empty where there is none, or where the operand that holds it does not
+    hold the letters behind it, so that it is not innermost there."""
+    last = next((c for c in reversed(result) if c not in single), "")
+    behind = result[result.index(last) :] if last else ""
+    return last if any(set(behind) <= set(o.letters) for o in operands) else ""
+
+
 def tiled_operand(operands: Sequence[Operand], result: str, innermost: str) -> int | None:
     """Which operand a tile's rows are read from, and None where there are no tiles.
 
-    `result`: its letters; `innermost`: the last one that is an axis of more than one element,
-    empty where there is none.
+    `result`: its letters; `innermost`: the one of `innermost_axis`.
     """
     holds = [k for k, o in enumerate(operands) if innermost and innermost in o.letters]
     if len(holds) != 1:
@@ -87,7 +95,9 @@ def times_brought(facts: Facts, lead: Op, source: str) -> float | None:
         for o in operands
         for c, d in zip(o.letters, facts.types[o.name].dims, strict=True)
     }
-    last = result[-1:] if result and lead.type.dims[len(result) - 1] != ONE else ""
+    dims = lead.type.dims[: len(result)]
+    single = [c for c, d in zip(result, dims, strict=True) if d == ONE]
+    last = innermost_axis(operands, result, single)
     if k is None or tiled_operand(operands, result, last) != k:
         return None
     *outer, shared = ["", *(c for c in result if c not in operands[k].letters)]

@@ -19,8 +19,9 @@ What comes before that operand, element by element, is computed where it is brou
 the scratch keeps elements whose positions agree modulo s together: then these
 offsets are plain again. No element is copied once a place in the window, as im2col would.
 
-The sums of one tile have a literal size and fit the vector registers. A contraction whose innermost
-axis is in both operands, or is of length 1, is one accumulator an element.
+The sums of one tile have a literal size and fit the vector registers. The innermost axis is the
+last one that counts more than one element. A contraction for which it is in both operands, or in
+another than the axes behind it, is one accumulator an element.
 
 Sums run over c, h, w in the order of their indices, whatever the tile, and no sum is split: results
 depend neither on threads nor on tiles.
@@ -35,7 +36,7 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 
 from compiler.fusion.access import merged_axes, squeeze
-from compiler.fusion.prologue import OUTPUTS, TASKS, Operand, tiled_operand
+from compiler.fusion.prologue import OUTPUTS, TASKS, Operand, innermost_axis, tiled_operand
 from compiler.ir.dims import ONE, ZERO, Dim, ceil_div, dim, product
 from compiler.ir.graph import Op
 from compiler.ir.loops import (
@@ -225,6 +226,7 @@ class Contraction(Group):
         self.kept = "".join(k for k in self.result if k in self.sizes)
         """Letters of the result, without the axes of extent 1 that a reduction leaves behind."""
         self.reduced = [k for k in self._order() if k not in self.result]
+        self.innermost = ""
 
     # ---- what is contracted
 
@@ -390,14 +392,14 @@ class Contraction(Group):
 
     def _rows(self) -> tuple[Access, Access | None] | None:
         """The operand that the tile's rows are read from, and the other one; None: no tile."""
-        if not self.kept or self.sizes[self.kept[-1]] == ONE:
-            return None
         operands = [
             Operand(a.name, "".join(t.letter for t in a.steps),
                     {t.letter: t.tap for t in a.steps if t.tap})
             for a in self.reads
         ]  # fmt: skip
-        k = tiled_operand(operands, self.result, self.kept[-1])
+        single = [k for k in self.kept if self.sizes[k] == ONE]
+        self.innermost = innermost_axis(operands, self.kept, single)
+        k = tiled_operand(operands, self.result, self.innermost)
         if k is None:
             return None
         others = [a for a in self.reads if a is not self.reads[k]]
@@ -459,7 +461,7 @@ class _Tiled:
 
     def __init__(self, group: Contraction, rows: Access, other: Access | None) -> None:
         self.group, self.rows, self.other = group, rows, other
-        g, result = group, group.kept
+        g, result = group, group.kept[: group.kept.index(group.innermost) + 1]
         others = other.letters if other else frozenset[str]()
         self.x = result[-1]
         above = result[-2] if len(result) > 1 else ""
