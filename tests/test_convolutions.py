@@ -107,7 +107,10 @@ def upright() -> ModelProto:
 
 
 def upright_in_wide_windows() -> ModelProto:
-    nodes = [node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    nodes = [
+        node("Conv", ["x", "w"], ["t"], pads=[1, 1, 1, 1]),
+        node("Relu", ["t"], ["y"]),
+    ]
     return model(nodes, [info("x", ["n", 3, 44, 1])], [info("y")], {"w": data(7, 3, 3, 3)})
 
 
