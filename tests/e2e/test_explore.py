@@ -826,6 +826,32 @@ def test_a_size_as_people_write_it(explorer: Explorer, server: str) -> None:
     explorer.wait_for("bind", "r=4096")
 
 
+@pytest.mark.parametrize("width", [1366, 900])
+def test_a_size_that_is_wrong_says_so_and_moves_nothing(
+    explorer: Explorer, server: str, width: int
+) -> None:
+    page = explorer.page
+    page.set_viewport_size({"width": width, "height": 768})
+    explorer.open(server, "model=tiny_gpt")
+    explorer.compiled()
+    parts = page.locator(".toolbar > *:visible, .panes, .dock, .size")
+    before = [part.bounding_box() for part in parts.all()]
+    for name in ("batch", "seq"):
+        field = explorer.size(name)
+        field.fill("none")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        wrong = page.locator("#size-wrong")
+        expect(wrong).to_be_visible()
+        expect(field).to_have_accessible_description(wrong.inner_text())
+        box, below = wrong.bounding_box(), field.bounding_box()
+        assert box is not None and below is not None
+        assert box["y"] >= below["y"] + below["height"] and box["x"] + box["width"] <= width
+        assert [part.bounding_box() for part in parts.all()] == before
+        explorer.button("toolbar.models").focus()
+        expect(field).to_have_attribute("aria-invalid", "false")
+        expect(wrong).to_be_empty()
+
+
 def test_fuse_that_is_off_says_so(explorer: Explorer, server: str) -> None:
     explorer.open(server, "model=five_op_chain&passes=default,fuse{by=origin}")
     explorer.compiled()
@@ -912,7 +938,7 @@ def test_a_compile_shows_its_graph_early_and_can_be_cancelled(
     expect(explorer.passes).to_have_count(1)
     expect(explorer.here).to_contain_text("import")
     explorer.button("job.cancel").click()
-    expect(explorer.page.get_by_text(explorer.say("job.cancelled"))).to_be_visible()
+    expect(explorer.page.locator(".notice")).to_contain_text(explorer.say("compile.stopped"))
     expect(explorer.button("job.cancel")).to_have_count(0)
     expect(explorer.passes).to_have_count(1)
     explorer.button("compile.again").click()
@@ -965,7 +991,10 @@ def test_a_compile_that_dies_or_hangs_leaves_the_page_alive(
         os.kill(pid, signal.SIGKILL if how == "dies" else signal.SIGSTOP)
     if how == "hangs":
         explorer.button("job.cancel").click()
-        expect(explorer.page.get_by_text(explorer.say("job.cancelled"))).to_be_visible()
+        expect(explorer.page.locator("#live")).to_have_text(explorer.say("job.stopping"))
+        expect(explorer.page.locator(".progress-text")).to_have_text(explorer.say("job.stopping"))
+        expect(explorer.page.locator(".notice")).to_contain_text(explorer.say("compile.stopped"))
+        expect(explorer.page.locator("#live")).to_have_text(explorer.say("compile.stopped"))
         for pid in workers(server):
             os.kill(pid, signal.SIGCONT)  # the one that stood by
     else:

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from sample_models import sample
 from tests.e2e.conftest import Watch
+from ui.language import sentence
 
 
 def open_measure(page: Page, server: str, query: str = "") -> None:
@@ -53,6 +54,16 @@ def test_a_measurement_shows_figures_with_conditions_and_can_be_exported(
 
     page.get_by_role("button", name="English").click()
     expect(page.get_by_role("complementary", name="Condition card")).to_contain_text("r 64 · c 96")
+
+
+class Reader:
+    """The catalogue of one language: `say(message, **parameters)`."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+
+    def __call__(self, message: str, **parameters: str | int | float) -> str:
+        return sentence(self.language, message, **parameters)
 
 
 def heard(page: Page) -> list[str]:
@@ -121,20 +132,74 @@ def test_a_measurement_is_heard_and_leaves_the_focus_where_it_is(page: Page, ser
     chart = steps.get_by_role("img").first
     both = re.compile(r"k0 \(từng toán tử\).*k0 \(bản gộp\)")
     expect(chart).to_have_attribute("aria-label", both)
+    sums = steps.get_by_role("listitem").filter(has_text="tổng các bước")
+    expect(sums).to_have_count(2)
+    whole = latency.get_by_role("row").filter(has_text="bản gộp").get_by_role("cell").first
+    expect(sums.last).to_contain_text(f"cả lượt {whole.inner_text()} (p50)")
+    expect(steps).to_contain_text("tổng các bước khác độ trễ")
+    cells = page.get_by_role("region", name="Sai số").get_by_role("cell")
+    expect(cells.first).to_have_text(
+        re.compile(r"^(0|0,\d+|\d(,\d+)?\s×\s10[⁻⁰-⁹¹²³]+\d\S* nhân 10 mũ trừ \d+)$")
+    )
     for region in (steps, page.get_by_role("region", name="Roofline")):
-        expect(region.get_by_role("list")).to_contain_text("từng toán tử")
+        expect(region.get_by_role("list").last).to_contain_text("từng toán tử")
     report = Axe().run(page)
     serious = [v for v in report.response["violations"] if v["impact"] in ("serious", "critical")]
     assert not serious, report.generate_report()
 
 
-def test_a_cancelled_measurement_is_no_error(page: Page, server: str) -> None:
-    open_measure(page, server)
-    page.locator("#ask-measure").click()
-    page.get_by_role("button", name="Hủy").press("Enter")
-    expect(page.get_by_role("status").filter(has_text="Bạn đã hủy việc này.")).to_be_visible()
+@pytest.mark.parametrize("kind", ["measure", "effects"])
+def test_a_job_that_is_cancelled_says_that_it_stops_and_that_it_did(
+    page: Page, server: str, kind: str, language: str
+) -> None:
+    say = Reader(language)
+    lang = "" if language == "vi" else "&lang=en"
+    page.goto(f"{server}/?page=measure&model=tiny_gpt{lang}")
+    expect(page.locator(f"#ask-{kind}")).to_be_visible()
+    said = heard(page)
+    page.locator(f"#ask-{kind}").click()
+    cancel = page.get_by_role("button", name=say("job.cancel"), exact=True)
+    running = page.locator(".progress-text")
+    expect(running).not_to_have_text(re.compile(say("job.asked")))  # it has reached the server
+    stopping = page.evaluate(
+        """(text) => new Promise((resolve) => {
+            const find = (root, what) => root.querySelector(what)
+              ?? [...root.querySelectorAll("*")].map((e) => e.shadowRoot).filter(Boolean)
+                .map((inner) => find(inner, what)).find(Boolean);
+            const status = find(document, ".measure-status");
+            find(document, "#cancel").click();
+            resolve([status.textContent, find(document, "#cancel").ariaDisabled]);
+        })""",
+        say("job.stopping"),
+    )
+    assert stopping == [say("job.stopping") + say("job.cancel"), "true"], "at once"
+    told = say("measure.stopped" if kind == "measure" else "effects.stopped")
+    expect(page.locator(".notice")).to_contain_text(told, timeout=60_000)
+    expect(cancel).to_have_count(0)
     expect(page.get_by_role("alert")).to_have_count(0)
-    assert focused(page) == "ask-measure", "the button to cancel is gone"
+    assert said[-2:] == [say("job.stopping"), told] and said.count(told) == 1
+    assert focused(page) in ("", "ask-measure", f"ask-{kind}")
+
+
+def test_who_compiled_to_ptx_is_told_what_is_measured_instead(
+    page: Page, server: str, language: str
+) -> None:
+    say = Reader(language)
+    lang = "" if language == "vi" else "&lang=en"
+    page.goto(f"{server}/?model=five_op_chain&target=cuda:ptx{lang}")
+    expect(
+        page.get_by_role("listbox", name=say("strip.title")).get_by_role("option").nth(12)
+    ).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name=say("nav.measure"), exact=True).click()
+    note = page.get_by_role("note")
+    expect(note).to_contain_text(say("measure.ptx"))
+    expect(page.locator("#live")).to_have_text(say("measure.ptx"))
+    expect(page.locator(".measure-bar")).to_contain_text(say("options.target.cpu"))
+    page.locator("#nav-explore").click()
+    page.wait_for_function("() => new URL(location.href).searchParams.get('target') === 'cuda:ptx'")
+    page.goto(f"{server}/?page=measure&model=five_op_chain{lang}")
+    expect(page.locator("#ask-measure")).to_be_visible()
+    expect(note).to_have_count(0)
 
 
 def test_a_file_is_called_by_its_name_and_its_sizes_are_asked_for(

@@ -1,6 +1,7 @@
 """The component's plain functions, run by Node: what changed, and how numbers read."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -94,8 +95,38 @@ def test_numbers_follow_the_language() -> None:
         console.log(JSON.stringify([await say("vi"), await say("en")]));
     """)
     assert found == [
-        ["1.234.568", "2.048", "192 MiB", "-", "22,5 ms", "12,3 us", "4,21 s", "80,5%", "3,2E-7",
-         "1.500 kernel {missing} 2 KiB", "unknown", "{n} constructor {missing} {limit_bytes}"],
-        ["1,234,568", "2,048", "192 MiB", "-", "22.5 ms", "12.3 us", "4.21 s", "80.5%", "3.2E-7",
-         "1,500 kernel {missing} 2 KiB", "unknown", "{n} constructor {missing} {limit_bytes}"],
+        ["1.234.568", "2.048", "192 MiB", "-", "22,5 ms", "12,3 us", "4,21 s", "80,5%",
+         "3,2\u00a0×\u00a010⁻⁷", "1.500 kernel {missing} 2 KiB", "unknown",
+         "{n} constructor {missing} {limit_bytes}"],
+        ["1,234,568", "2,048", "192 MiB", "-", "22.5 ms", "12.3 us", "4.21 s", "80.5%",
+         "3.2\u00a0×\u00a010⁻⁷", "1,500 kernel {missing} 2 KiB", "unknown",
+         "{n} constructor {missing} {limit_bytes}"],
     ]  # fmt: skip
+
+
+def test_an_error_has_one_notation_and_is_read_in_words() -> None:
+    found = run("""
+        globalThis.fetch = async () => ({ json: async () => ({
+          "figure.power": "{n} ^ {power}", "figure.minus": "minus {n}" }) });
+        const text = await import(`${EXPLORER}/text.mjs`);
+        await text.speak("vi", "http://localhost/");
+        const values = [4.394e-7, 9.999e-7, -1e-12, 0.00999, 0.01, 0.3994, 0, 1234567, Infinity];
+        console.log(JSON.stringify([values.map(text.scientific), [text.number(0.00012)],
+          [text.scientific(4.394e-7), "1 × 10¹².", "3 × 10", "0,5"].map(text.aloud)]
+          .map((texts) => texts.map((each) => each.replaceAll("\\u00a0", " ")))));
+    """)
+    assert found == [
+        ["4,39 × 10⁻⁷", "1 × 10⁻⁶", "-1 × 10⁻¹²", "9,99 × 10⁻³", "0,01", "0,399", "0",
+         "1,23 × 10⁶", "∞"],
+        ["1,2 × 10⁻⁴"],
+        ["4,39 ^ minus 7", "1 ^ 12.", "3 × 10", "0,5"],
+    ]  # fmt: skip
+
+
+def test_no_module_writes_powers_of_ten_by_itself() -> None:
+    own = re.compile(r"notation:|toExponential")
+    writers = {
+        path.name for path in EXPLORER.rglob("*.mjs")
+        if own.search(path.read_text(encoding="utf-8"))
+    }  # fmt: skip
+    assert writers == {"text.mjs"}

@@ -1,6 +1,13 @@
 // Tables, and bars that say in words what they show.
 
-import { h } from "./dom.mjs";
+import { h, unseen } from "./dom.mjs";
+import { aloud } from "./text.mjs";
+
+/** A figure that is seen as it is written and heard in words. */
+export function spoken(text) {
+  const words = typeof text === "string" ? aloud(text) : text;
+  return words === text ? text : [h("span", { "aria-hidden": "true" }, text), unseen(words)];
+}
 
 /** A table that scrolls by itself; the first cell of a row is its header. */
 export function table(caption, head, rows) {
@@ -9,7 +16,7 @@ export function table(caption, head, rows) {
       h("caption", null, caption),
       h("thead", null, h("tr", null, head.map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, k) =>
-        k === 0 ? h("th", { scope: "row" }, cell) : h("td", null, cell)))))));
+        k === 0 ? h("th", { scope: "row" }, cell) : h("td", null, spoken(cell))))))));
 }
 
 /** Bars with their value in words; the table behind them says the same. */

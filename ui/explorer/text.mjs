@@ -2,7 +2,7 @@
 
 const catalogues = new Map();
 let current = { language: "vi", messages: new Map() };
-let numberFormat, fourFormat, shortFormat, decimalFormat, dateFormat;
+let numberFormat, fourFormat, shortFormat, decimalFormat, powerFormat, dateFormat;
 
 /** Fetch a catalogue (once) and make it the current one. */
 export async function speak(language, base) {
@@ -15,6 +15,7 @@ export async function speak(language, base) {
   fourFormat = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
   shortFormat = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
   decimalFormat = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  powerFormat = new Intl.NumberFormat(language, { notation: "scientific", maximumSignificantDigits: 3 });
   dateFormat = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
 }
 
@@ -91,10 +92,28 @@ export function percent(value) {
   return new Intl.NumberFormat(current.language, { style: "percent", maximumFractionDigits: 1 }).format(value);
 }
 
-/** A small number in powers of ten: errors. */
+/** An error: from a hundredth to a million as any number, else as 4,39 × 10⁻⁷, which `aloud` reads. */
 export function scientific(value) {
   if (value === null || value === undefined) return t("figure.none");
-  if (value === 0) return number(0);
-  if (!Number.isFinite(value)) return String(value);
-  return new Intl.NumberFormat(current.language, { notation: "scientific", maximumSignificantDigits: 3 }).format(value);
+  if (!Number.isFinite(value)) return numberFormat.format(value);
+  const size = Math.abs(value);
+  if (size === 0 || (size >= 0.01 && size < 1e6)) return short(value);
+  const found = { mantissa: "", power: "" };
+  let side = "mantissa";
+  for (const { type, value: part } of powerFormat.formatToParts(value)) {
+    if (type === "exponentSeparator") side = "power";
+    else found[side] += type === "exponentMinusSign" ? "-" : part;
+  }
+  return `${found.mantissa}\u00a0×\u00a010${[...found.power].map((sign) => RAISED.get(sign) ?? sign).join("")}`;
+}
+
+const RAISED = new Map([..."-0123456789"].map((sign, k) => [sign, "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"[k]]));
+const LOWERED = new Map([...RAISED].map(([sign, raised]) => [raised, sign]));
+
+/** Text as it is read aloud: powers of ten in words, since raised digits are read one by one or not at all. */
+export function aloud(text) {
+  return text.replace(/([\d.,]+)\s×\s10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/g, (_, n, raised) => {
+    const power = [...raised].map((sign) => LOWERED.get(sign)).join("");
+    return t("figure.power", { n, power: power.startsWith("-") ? t("figure.minus", { n: power.slice(1) }) : power });
+  });
 }

@@ -1,7 +1,8 @@
 // The inspector: everything known of what is selected, at every level, with ways to go on from it.
 
 import { code, h, replace, s } from "../dom.mjs";
-import { byFormula, number, percent, t } from "../text.mjs";
+import { spoken } from "../figures.mjs";
+import { aloud, byFormula, number, percent, t } from "../text.mjs";
 import { sum } from "../dims.mjs";
 import { groupTraffic, kept, traffic } from "./compile.mjs";
 import { ofGroup, ofKernel } from "./selection.mjs";
@@ -160,7 +161,7 @@ function statistics(weight) {
   return fact("weight", [
     h("div", null, t("weight.elements", { n: elements }), ", ", t("weight.zeros", { share: percent(elements ? zeros / elements : 0) })),
     min === undefined ? h("div", null, t("weight.none"))
-      : [h("div", null, t("weight.range", { min, max, mean })), spread(histogram, min, max)],
+      : [h("div", null, spoken(t("weight.range", { min, max, mean }))), spread(histogram, min, max)],
   ]);
 }
 
@@ -170,11 +171,11 @@ function spread(histogram, min, max) {
   const edge = (k) => min + ((max - min) * k) / n;
   const peak = histogram.indexOf(Math.max(...histogram));
   return [
-    s("svg", { class: "histogram", viewBox: `0 0 ${n * 8} 48`, role: "img", "aria-label": t("weight.histogram", { from: edge(peak), to: edge(peak + 1), n: histogram[peak] }) },
+    s("svg", { class: "histogram", viewBox: `0 0 ${n * 8} 48`, role: "img", "aria-label": aloud(t("weight.histogram", { from: edge(peak), to: edge(peak + 1), n: histogram[peak] })) },
       histogram.map((count, k) => s("rect", { x: k * 8, width: 7, y: 48 - (46 * count) / most, height: (46 * count) / most + 1 },
         s("title", null, t("weight.bar", { from: edge(k), to: edge(k + 1), n: count }))))),
     h("details", { id: "histogram-table" }, h("summary", null, t("weight.table")),
       h("table", null, h("thead", null, h("tr", null, [t("weight.from"), t("weight.to"), t("weight.count")].map((text) => h("th", { scope: "col" }, text)))),
-        h("tbody", null, histogram.map((count, k) => h("tr", null, [edge(k), edge(k + 1), count].map((value) => h("td", null, number(value)))))))),
+        h("tbody", null, histogram.map((count, k) => h("tr", null, [edge(k), edge(k + 1), count].map((value) => h("td", null, spoken(number(value))))))))),
   ];
 }

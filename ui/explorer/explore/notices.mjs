@@ -3,12 +3,13 @@
 import { code, h } from "../dom.mjs";
 import { alone, known, t } from "../text.mjs";
 
-/** Progress with the way to stop it. */
-export function progress({ text, done, of, cancel }) {
+/** Progress with the way to stop it; of a job that was told to stop (`stopping`), that it is about to. */
+export function progress({ text, done, of, cancel, stopping = false }) {
+  const said = stopping ? t("job.stopping") : text;
   return h("div", { class: "progress" },
-    h("progress", { max: of > 0 ? of : 1, "aria-label": text, ...(of > 0 ? { value: done } : {}) }),
-    h("span", { class: "progress-text" }, text),
-    h("button", { type: "button", id: "cancel", onclick: cancel }, t("job.cancel")));
+    h("progress", { max: of > 0 ? of : 1, "aria-label": said, ...(of > 0 && !stopping ? { value: done } : {}) }),
+    h("span", { class: "progress-text" }, said),
+    h("button", { type: "button", id: "cancel", "aria-disabled": String(stopping), onclick: () => { if (!stopping) cancel(); } }, t("job.cancel")));
 }
 
 /** A problem: what is wrong, where, and the way out, all from the catalogue where it knows it. */
@@ -29,8 +30,8 @@ export function problem(error, { dismiss = null, more = null } = {}) {
       dismiss ? h("button", { type: "button", id: "problem-close", onclick: dismiss }, t("problem.close")) : null) : null);
 }
 
-/** Something said once that is no problem. */
+/** Something that is no problem; whoever shows it lets the live region say it, once. */
 export function notice(text, { dismiss, more = null }) {
-  return h("div", { class: "notice", role: "status" }, h("p", null, text), more,
+  return h("div", { class: "notice" }, h("p", null, text), more,
     h("button", { type: "button", id: "notice-close", onclick: dismiss }, t("problem.close")));
 }

@@ -41,8 +41,19 @@ export function snapped(size, [low, high], divisor = 1) {
 }
 
 export function sizes({ shell, store, act, embedded, sample }) {
-  const element = h("div", { class: "sizes", role: "group" });
+  const list = h("div", { class: "sizes", role: "group" });
+  const wrong = h("p", { class: "size-wrong", id: "size-wrong", role: "status" });   // over what is below, so that nothing moves
+  const element = h("div", { class: "sizes-host" }, list, wrong);
   let rows = [], made = "";
+
+  /** Below a field, what is wrong with it; nothing where `text` is empty. */
+  function say(field, text) {
+    field.setAttribute("aria-invalid", String(text !== ""));
+    if (wrong.textContent !== text) wrong.textContent = text;
+    if (text === "") return;
+    const last = element.closest(".toolbar").getBoundingClientRect().right - wrong.offsetWidth - 12;
+    wrong.style.left = `${Math.min(field.getBoundingClientRect().left, last) - element.getBoundingClientRect().left}px`;
+  }
 
   function draw(state, changed) {
     if (changed.size && !["compile", "bound", "asked", "job", "refreshed"].some((key) => changed.has(key))) return;
@@ -56,9 +67,10 @@ export function sizes({ shell, store, act, embedded, sample }) {
     if (key !== made || changed.has("refreshed")) {
       made = key;
       element.hidden = named.length === 0;
-      element.setAttribute("aria-label", t("sizes.title"));
+      list.setAttribute("aria-label", t("sizes.title"));
+      wrong.textContent = "";
       rows = named.map((symbol) => row(symbol));
-      replace(element, rows.map((r) => r.element));
+      replace(list, rows.map((r) => r.element));
     }
     const now = compile?.sizes(bound, sample()) ?? {};
     for (const r of rows) r.show(r.symbol.pinned ?? now[r.symbol.name], job !== null);
@@ -84,16 +96,16 @@ export function sizes({ shell, store, act, embedded, sample }) {
         told();
       } });
     const field = h("input", { type: "text", inputmode: "numeric", id: `size-text-${name}`, size: 6, autocomplete: "off",
-      disabled: pinned !== undefined, "aria-label": t("sizes.field", { name }),
+      disabled: pinned !== undefined, "aria-label": t("sizes.field", { name }), "aria-describedby": "size-wrong",
       oninput: () => {
         const size = readSize(field.value);
         const fits = size !== null && size >= (symbol.low ?? 0)
           && size <= (symbol.high ?? 2 ** 31) && size % (symbol.divisor ?? 1) === 0;
-        field.setAttribute("aria-invalid", String(!fits));
-        wrong.textContent = fits ? "" : t("sizes.wrong", { low: symbol.low ?? 0, high: symbol.high ?? 2 ** 31 });
+        const asked = { low: symbol.low ?? 0, high: symbol.high ?? 2 ** 31, divisor: symbol.divisor };
+        say(field, fits ? "" : t(symbol.divisor > 1 ? "sizes.wrong.multiple" : "sizes.wrong", asked));
         if (fits) set(size);
       },
-      onblur: () => { field.setAttribute("aria-invalid", "false"); wrong.textContent = ""; field.value = String(value); told(); },
+      onblur: () => { say(field, ""); field.value = String(value); told(); },
       onkeydown: (event) => { if (event.key === "Enter") told(); } });
     const pin = h("button", { type: "button", class: "pin", id: `pin-${name}`, "aria-pressed": String(pinned !== undefined),
       title: t("sizes.pin.hint"), "aria-label": t("sizes.pin", { name }),
@@ -103,13 +115,12 @@ export function sizes({ shell, store, act, embedded, sample }) {
         if (pinned !== undefined) act.bind(name, pinned);
         act.again({ pin: printPins(pinned === undefined ? [...others, [name, value]] : others) });
       } }, h("span", { "aria-hidden": "true" }, pinned === undefined ? "" : "✓ ", t("sizes.pin.short")));
-    const wrong = h("span", { class: "size-wrong", role: "status" });
     const told = () => act.sizesTold?.();
     const label = h("span", { class: "size-name" }, code(name));
     return {
       symbol,
       element: h("div", { class: "size", role: "group", "aria-label": t("sizes.of", { name }) }, label,
-        pinned === undefined ? range : null, field, embedded ? null : pin, wrong),
+        pinned === undefined ? range : null, field, embedded ? null : pin),
       show(size, busy) {
         pin.setAttribute("aria-disabled", String(busy));
         if (size === undefined) return;

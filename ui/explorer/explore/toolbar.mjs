@@ -41,10 +41,11 @@ export function toolbar(context) {
       title.textContent = state.asked === null ? "" : found ? found.title[language()] : state.asked.name || shortly(state.asked.model);
       title.translate = Boolean(found);
     }
-    if (any("job")) replace(running, state.job ? progress(state.job) : null);
+    if (any("job")) replace(running, state.job ? progress({ ...state.job, cancel: stop }) : null);
+    if (changed.has("error") && state.error?.cancelled) shell.announce(t("compile.stopped"));
     if (any("error")) {
       replace(said, state.error === null ? null
-        : state.error.cancelled ? notice(t("job.cancelled"), { dismiss: () => act.fail(null), more: again() })
+        : state.error.cancelled ? notice(t("compile.stopped"), { dismiss: () => act.fail(null), more: again() })
           : problem(state.error, { dismiss: () => act.fail(null), more: further(state.error) }));
     }
     if (any("compile", "bound", "asked")) showTotals(state);
@@ -52,6 +53,14 @@ export function toolbar(context) {
     left.draw(state, changed);
     panel.draw(state, changed);
     row.draw(state, changed);
+  }
+
+  /** Stopping takes a moment: it is said at once that the job is about to. */
+  function stop() {
+    const { job } = store.get();
+    store.set({ job: { ...job, stopping: true } });
+    shell.announce(t("job.stopping"));
+    job.cancel();
   }
 
   /** A compile that failed on the way while an earlier result is shown: the way to see how far. */

@@ -2,6 +2,7 @@
 // Each is `{element, draw(what)}`; `what` is "figures", "progress" or "all".
 
 import { code, h, keepFocus, replace } from "../dom.mjs";
+import { spoken } from "../figures.mjs";
 import { download } from "../files.mjs";
 import { conditionCard } from "../measure/conditions.mjs";
 import { phrase } from "../job.mjs";
@@ -32,9 +33,10 @@ export function problem(error, way = null) {
 
 /** What the machine is doing, with a button of this id to stop it. */
 function progress(job, id) {
-  return h("div", { class: "progress" }, h("span", null, job.text),
-    job.of ? h("progress", { value: job.done, max: job.of, "aria-label": job.text }) : null,
-    h("button", { type: "button", id, onclick: () => job.cancel() }, t("job.cancel")));
+  const text = job.stopping ? t("job.stopping") : job.text;
+  return h("div", { class: "progress" }, h("span", null, text),
+    job.of && !job.stopping ? h("progress", { value: job.done, max: job.of, "aria-label": text }) : null,
+    h("button", { type: "button", id, "aria-disabled": String(Boolean(job.stopping)), onclick: () => { if (!job.stopping) job.cancel(); } }, t("job.cancel")));
 }
 
 /** An element of a block by its id. */
@@ -56,7 +58,12 @@ async function work(block, context, request, text, { said = t("lesson.started", 
     }
     block.draw("job");
   });
-  block.job = { text, done: 0, of: 0, cancel: () => job.cancel() };
+  block.job = { text, done: 0, of: 0, cancel() {
+    block.job.stopping = true;
+    context.shell.announce(t("job.stopping"));
+    block.draw("job");
+    job.cancel();
+  } };
   block.error = null;
   block.draw("job");
   context.shell.announce(said);
@@ -171,7 +178,7 @@ function run(block, context, k) {
       replace(actions,
         h("div", { class: "actions" }, made.job ? progress(made.job, `cancel-run-${k}`)
           : h("button", { type: "button", id: `run-${k}`, "aria-label": `${t("lesson.run.start")}: ${names}`, onclick: start }, t("lesson.run.start"))),
-        made.error && !made.error.cancelled ? problem(made.error, fallback()) : null);
+        made.error?.cancelled ? h("p", { class: "hint" }, t("job.cancelled")) : made.error ? problem(made.error, fallback()) : null);
     });
     if (what === "job" || (what === "progress" && !block.hide.length)) return;
     const [first] = block.ids;
@@ -182,7 +189,7 @@ function run(block, context, k) {
         h("thead", null, h("tr", null, [t(several ? "lesson.run.what" : "lesson.run.variant"), ...block.table.map(head)]
           .map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", null, rows().map((cells) => h("tr", null, cells.map((each, k) =>
-          (k === 0 ? h("th", { scope: "row" }, each) : h("td", null, each)))))))),
+          (k === 0 ? h("th", { scope: "row" }, each) : h("td", null, spoken(each))))))))),
       block.hide.some(hidden) ? h("p", { class: "hint" }, t("lesson.hidden.why")) : null);
     replace(cards, block.ids.map((name) => cardOf(context, name)));
   }
@@ -419,7 +426,7 @@ function exercise(block, context) {
         say();
       }
       replace(working, busy ? progress(made.job, `cancel-${name}`) : null,
-        made.error && !made.error.cancelled ? problem(made.error, h("p", null, t("lesson.failed.remedy"))) : null);
+        made.error?.cancelled ? h("p", { class: "hint" }, t("job.cancelled")) : made.error ? problem(made.error, h("p", null, t("lesson.failed.remedy"))) : null);
       replace(graded, checks.length ? results() : null);
     });
   }

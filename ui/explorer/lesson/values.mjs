@@ -2,7 +2,7 @@
 // written. Nothing here touches the document.
 
 import { evaluate, names, parse, valueOf } from "./arith.mjs";
-import { bytes, duration, number, percent, scientific, short, t, times } from "../text.mjs";
+import { bytes, duration, number, percent, scientific, t, times } from "../text.mjs";
 
 export const VARIANTS = ["op_by_op", "fused"];
 const SUFFIXES = [...VARIANTS, "ratio"];
@@ -112,14 +112,6 @@ export function cell(state, run, column, variant = "") {
   return written(metric, at(which || variant));
 }
 
-const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-
-/** An error as the texts write them: 5 × 10⁻⁷; from a hundredth on as any number. */
-function powers(value) {
-  if (value === 0 || Math.abs(value) >= 0.01) return short(value);
-  return scientific(value).replace(/E(-?\d+)$/, (all, power) => ` × 10${[...power].map((sign) => RAISED[sign]).join("")}`.replaceAll(" ", "\u00a0"));
-}
-
 export const sizesText = (sizes) => Object.entries(sizes).map(([name, size]) => `${name}\u00a0=\u00a0${number(size)}`).join(", ");
 
 /** A metric's value with its unit. */
@@ -129,7 +121,7 @@ export function written(metric, value) {
   if (metric.startsWith("bytes.")) return bytes(value);
   if (metric.startsWith("latency.")) return duration(value);
   if (metric === "bandwidth" || metric === "error.share_above") return percent(value);
-  if (metric.startsWith("error.")) return powers(value);
+  if (metric.startsWith("error.")) return scientific(value);
   return number(value);
 }
 

@@ -62,7 +62,7 @@ export function create(shell) {
     if (wrong) { drawStatus(); return; }
     const { asked } = state;
     const isNews = news();
-    state.job = { kind, text: t("job.asked"), done: 0, of: 0, cancel: () => job.cancel() };
+    state.job = { kind, text: t("job.asked"), done: 0, of: 0, cancel: stop };
     shell.announce(t(kind === "measure" ? "measure.started" : "effects.started"));
     draw();
     const mine = shell.run({ kind, ...asked, sizes: wanted, ...(kind === "effects" ? { background: true } : {}) }, (event) => {
@@ -78,8 +78,10 @@ export function create(shell) {
     job = null;
     state.job = null;
     if (state.asked !== asked) { draw(); return; }
-    if (result.error) state.error = result.error;
-    else if (kind === "measure") {
+    if (result.error) {
+      state.error = { ...result.error, kind };
+      if (result.error.cancelled) shell.announce(stopped(kind));
+    } else if (kind === "measure") {
       state.report = result.report;
       shell.report = { asked, report: result.report };
       shell.announce(`${t("measure.done")} ${headline(result.report)}`);
@@ -90,6 +92,16 @@ export function create(shell) {
     const waited = held() === null || held().id === "ask-effects" || status.contains(held());
     draw();
     if (kind === "effects" && !result.error && waited) toEffects();
+  }
+
+  const stopped = (kind) => t(kind === "measure" ? "measure.stopped" : "effects.stopped");
+
+  /** Stopping takes a moment: it is said at once that the job is about to. */
+  function stop() {
+    state.job = { ...state.job, stopping: true };
+    shell.announce(t("job.stopping"));
+    drawStatus();
+    job.cancel();
   }
 
   /** What has the focus; null where nothing has it. */
@@ -127,9 +139,12 @@ export function create(shell) {
     keepFocus(status, () => bar.querySelector("#ask-measure"), () => replace(status,
       state.job ? progress(state.job) : null,
       state.error === null ? null
-        : state.error.cancelled ? notice(t("job.cancelled"), { dismiss: () => { state.error = null; drawStatus(); } })
+        : state.error.cancelled ? notice(stopped(state.error.kind), { dismiss: () => { state.error = null; drawStatus(); } })
           : problem(state.error)));
   }
+
+  /** What was compiled for is there to read only: the CPU is measured in its place, and that is said. */
+  const instead = () => (shell.address.get().target === "cuda:ptx" ? t("measure.ptx") : "");
 
   function drawBar() {
     const { model, pipeline, numerics, target } = state.asked;
@@ -156,7 +171,8 @@ export function create(shell) {
             onkeydown: (event) => { if (event.key === "Enter") ask("measure"); } }),
           h("p", { class: "hint", id: `measure-size-${name}-hint` }, t(most < LARGEST ? "measure.size.hint" : "measure.size.usual", { size, maximum: most })))),
         state.subject === null && !state.error ? h("p", { class: "hint" }, t("measure.reading")) : null),
-      h("p", { class: "hint" }, t("measure.how", { pipeline, numerics: t(`options.numerics.${numerics}`), target })),
+      instead() ? h("p", { class: "instead", role: "note" }, h("span", { "aria-hidden": "true" }, "◆ "), instead()) : null,
+      h("p", { class: "hint" }, t("measure.how", { pipeline, numerics: t(`options.numerics.${numerics}`), target: t(`options.target.${target}`) })),
       h("div", { class: "actions" },
         h("button", { class: "primary", id: "ask-measure", type: "button", "aria-disabled": busy, onclick: () => ask("measure") }, t("measure.start")),
         h("button", { id: "ask-effects", type: "button", "aria-disabled": busy, disabled: target !== "cpu", onclick: () => ask("effects") }, t("effects.start"))));
@@ -210,6 +226,7 @@ export function create(shell) {
       take({ ...shell.address.get(), ...params });
       shell.address.set({ model: state.asked.model, bind: printSizes(state.sizes) });
       draw();
+      if (instead()) shell.announce(instead());
     },
     hide() {},
     refresh() { if (state.asked !== null) draw(); },

@@ -55,11 +55,17 @@ export function tables(r) {
   add("steps", "measure.steps.hint",
     [t("measure.step"), t("measure.run"), t("measure.kind"), t("measure.step.time"), ...["floor", "touched", "simulated"].map((w) => t(`word.${w}`)), t("measure.origins")],
     BUILT.flatMap((k) => (r.per_kernel[k] ?? []).map((step) => [
-      step.name, t(`run.${k}`), step.kind, duration(step.p50), byFormula(step.floor, step.exact), bytes(step.touched), bytes(step.simulated), (step.origins ?? []).join(" ")])));
+      step.name, t(`run.${k}`), t(`step.${step.kind}`), duration(step.p50), byFormula(step.floor, step.exact), bytes(step.touched), bytes(step.simulated), (step.origins ?? []).join(" ")])));
   return found;
 }
 
 const phaseRows = (found) => PHASES.filter((k) => typeof found?.[k] === "number").map((k) => [t(`phase.${k}`), duration(found[k])]);
+
+/** The medians of a run's steps together; null where one is not timed. */
+function sumOf(r, kind) {
+  const times = (r.per_kernel[kind] ?? []).map((step) => step.p50);
+  return times.length === 0 || times.some((time) => typeof time !== "number") ? null : times.reduce((a, b) => a + b);
+}
 
 /** Steps whose operations, bytes and time are all known. */
 export function points(r) {
@@ -91,6 +97,8 @@ const CHARTS = {
   },
   memory: (r) => bars(t("measure.memory"), ["naive", "peak", "lower_bound"].map((k) => ({ name: t(`memory.${k}`), kind: "fused", value: r.memory[k], text: bytes(r.memory[k]) }))),
   steps: (r) => [
+    h("ul", { class: "sums" }, BUILT.filter((k) => sumOf(r, k) !== null).map((k) => h("li", null,
+      t("measure.steps.sum", { run: t(`run.${k}`), sum: duration(sumOf(r, k)), whole: duration(r.latency[k].p50) })))),
     bars(t("measure.steps"), BUILT.flatMap((k) => (r.per_kernel[k] ?? []).slice(0, SHOWN).map((s) => ({
       name: t("measure.step.of", { name: s.name, run: t(`run.${k}`) }), kind: k, value: s.p50, text: duration(s.p50) })))),
     both("box"),

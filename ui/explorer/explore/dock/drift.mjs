@@ -2,6 +2,7 @@
 
 import { code, h, replace } from "../../dom.mjs";
 import { number, scientific, t } from "../../text.mjs";
+import { spoken } from "../../figures.mjs";
 import { dataTable } from "../tables.mjs";
 
 export function create({ store, act }) {
@@ -16,7 +17,7 @@ export function create({ store, act }) {
       onclick: () => act.again({ drift: true }) }, t("drift.start"));
     const figure = (key, show) => ({
       key, label: t(`drift.${key}`), down: true, value: (row) => (row.there ? row[key] : null),
-      cell: (row) => (row.there ? show(row[key]) : h("span", { class: "hint" }, t("drift.none"))),
+      cell: (row) => (row.there ? spoken(show(row[key])) : h("span", { class: "hint" }, t("drift.none"))),
     });
     replace(element, h("p", null, t("drift.about")),
       found.length === 0 ? h("p", null, button) : [
