@@ -440,6 +440,53 @@ def test_names_that_are_markup_are_shown_as_text(dock: Dock, server: str) -> Non
     expect(dock.page.locator("img, .katex")).to_have_count(0)
 
 
+def inherited() -> bytes:
+    """A model whose names are those of what every JavaScript object has."""
+    shape = ("__proto__", "constructor")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Softmax", ["toString"], ["valueOf"], axis=0, name="__proto__"),
+            helper.make_node("Softmax", ["valueOf"], ["hasOwnProperty"], axis=1, name="isFrozen"),
+        ],
+        "inherited",
+        [helper.make_tensor_value_info("toString", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("hasOwnProperty", TensorProto.FLOAT, shape)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+
+def test_names_that_objects_have_are_names_like_others(dock: Dock, server: str) -> None:
+    status, _, body = call(server, "POST", "/upload?name=inherited.onnx", inherited())
+    assert status == 200
+    digest = re.findall(rb'"digest": ?"(\w+)"', body)[0].decode()
+    dock.open(server, f"model=sha256:{digest}&tab=memory&bind=__proto__%3D32")
+    page, say = dock.page, dock.say
+    field = page.get_by_role("textbox", name=say("sizes.field", name="constructor"))
+    expect(page.get_by_role("textbox", name=say("sizes.field", name="__proto__"))).to_have_value(
+        "32"
+    )
+    field.fill("16")
+    table = page.get_by_role("group", name=say("memory.table"))
+    given = page.get_by_role("button", name="toString", exact=True)
+    expect(table.get_by_role("row").filter(has=given)).to_contain_text("2 KiB")
+    expect(page.locator(".totals")).to_contain_text("KiB")
+    for name in ("memory", "decisions", "kernels"):
+        expect(dock.tab(name)).not_to_contain_text(say("pane.loading"))
+        expect(page.locator(".explore")).not_to_contain_text(say("bytes.unknown"))
+    dock.tab("memory")
+    table.get_by_role("button", name="toString", exact=True).click()
+    expect(dock.inspector.locator('[data-fact="bytes"]')).to_contain_text("2 KiB")
+    page.wait_for_function(
+        "() => new URL(location.href).searchParams.get('bind') === '__proto__=32,constructor=16'"
+    )
+    page.locator("#nav-measure").click()
+    expect(page.locator("#measure-size-__proto__")).to_have_value("32")
+    page.locator("#measure-size-constructor").fill("8")
+    page.locator("#ask-measure").click()
+    card = page.get_by_role("complementary", name=say("conditions.title"))
+    expect(card).to_contain_text("__proto__ 32 · constructor 8", timeout=COMPILE_MS)
+
+
 def test_axe_finds_nothing_serious(page: Page, server: str, language: str) -> None:
     dock = Dock(page, language)
     dock.open(server, "model=digits&at=20&sel=W1")

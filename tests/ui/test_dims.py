@@ -53,3 +53,31 @@ def test_a_text_that_is_no_dimension_is_an_error() -> None:
         try { return D.evaluate(text, {r: 3}); } catch (error) { return error.name; }
     })"""
     assert page(said) == [7, None, "SyntaxError"]
+
+
+def test_a_dimension_may_be_called_as_objects_call_their_own() -> None:
+    """`{}` has a `constructor`, and takes no number as its `__proto__`."""
+    names = ["__proto__", "constructor", "toString", "hasOwnProperty"]
+    found = run(f"""
+        const D = await import(`${{EXPLORER}}/dims.mjs`);
+        const {{ Compile }} = await import(`${{EXPLORER}}/explore/compile.mjs`);
+        const {{ readSizes }} = await import(`${{EXPLORER}}/explore/page.mjs`);
+        const S = await import(`${{EXPLORER}}/measure/subject.mjs`);
+        const names = {json.dumps(names)};
+        const given = readSizes(names.slice(0, 2).map((name, k) => `${{name}}=${{k + 5}}`).join());
+        const symbols = names.map((name) => ({{ name, low: 0 }}));
+        const made = new Compile({{}}, {{ symbols }}, null, "", null);
+        const sizes = made.sizes(given, undefined);
+        const asked = names.map((name) => ({{ name, usual: 3, low: 0, most: 99 }}));
+        const one = Object.fromEntries([["__proto__", "8"]]);
+        console.log(JSON.stringify([
+          names.map((name) => D.evaluate(`2*${{name}}+1`, sizes)),
+          names.map((name) => D.evaluate(name, {{}})), Object.entries(sizes),
+          Object.entries(S.chosenSizes(asked, one).sizes), S.printSizes(one),
+          S.symbolsOfSample({{ sizes: sizes, maximum: {{}} }}, "").map(({{ most }}) => most),
+        ]));
+    """)
+    assert found == [
+        [11, 13, 9, 9], [None] * 4, [list(p) for p in zip(names, (5, 6, 4, 4), strict=True)],
+        [list(p) for p in zip(names, (8, 3, 3, 3), strict=True)], "__proto__=8", [2**31] * 4,
+    ]  # fmt: skip

@@ -5,6 +5,9 @@
 
 const parsed = new Map();
 
+/** What a record holds under a name that a model gave; `constructor` and `__proto__` are names like others. */
+export const own = (record, name) => (record && Object.hasOwn(record, name) ? record[name] : undefined);
+
 /** The value of a dimension's text at `sizes`; null where a symbol is unbound or the text is null. */
 export function evaluate(text, sizes) {
   if (text === null || text === undefined) return null;
@@ -78,7 +81,7 @@ function parse(text) {
     const token = list[at];
     at += 1;
     if (token?.number !== undefined) return () => token.number;
-    if (token?.name !== undefined) return (sizes) => sizes[token.name] ?? NaN;
+    if (token?.name !== undefined) return (sizes) => own(sizes, token.name) ?? NaN;
     if (token?.sign !== "(") throw new SyntaxError(`no dimension: ${text}`);
     const inner = sum();
     if (!take(")")) throw new SyntaxError(`no dimension: ${text}`);

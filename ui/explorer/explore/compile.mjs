@@ -1,7 +1,7 @@
 // One compile as the page holds it: its records, its history, its listings, what was asked for.
 
 import { blob } from "../blobs.mjs";
-import { sum } from "../dims.mjs";
+import { own, sum } from "../dims.mjs";
 import { History } from "./history.mjs";
 
 /** The compile of a worker's result; kernels, plan and weights are fetched when first asked for. */
@@ -50,12 +50,9 @@ export class Compile {
 
   /** Sizes for every symbol: what the reader bound, else the sample's, else the smallest sensible. */
   sizes(bound, sample) {
-    const found = {};
-    for (const { name, low } of this.trace.symbols) {
-      found[name] = bound[name] ?? sample?.sizes[name] ?? Math.max(4, low);
-    }
-    for (const item of Object.entries(bound)) if (!(item[0] in found)) found[item[0]] = item[1];
-    return found;
+    const found = this.trace.symbols.map(({ name, low }) => [name, own(bound, name) ?? own(sample?.sizes, name) ?? Math.max(4, low)]);
+    const names = new Set(found.map(([name]) => name));
+    return Object.fromEntries([...found, ...Object.entries(bound).filter(([name]) => !names.has(name))]);
   }
 }
 

@@ -1,6 +1,6 @@
 // Overlays: a figure for each node and group, told by the depth of its colour and by a legend.
 
-import { stepBytes } from "../dims.mjs";
+import { own, stepBytes } from "../dims.mjs";
 import { rows } from "../measure/conditions.mjs";
 import { bytes, duration, scientific, t } from "../text.mjs";
 import { groupTraffic, traffic } from "./compile.mjs";
@@ -68,7 +68,7 @@ function spent(drawn, sizes, plan, report, variant) {
   const times = new Map();
   for (const [, step] of found) times.set(step, (times.get(step) ?? 0) + 1);
   const conditions = stated(report.conditions ?? {});
-  const other = Object.entries(report.conditions?.sizes ?? {}).some(([name, size]) => name in sizes && sizes[name] !== size);
+  const other = Object.entries(report.conditions?.sizes ?? {}).some(([name, size]) => ![undefined, size].includes(own(sizes, name)));
   return {
     ...figures(new Map(found.map(([key, step]) => [key, step.p50])), duration, t("overlay.time.legend")),
     within: new Map(found.filter(([, step]) => times.get(step) > 1).map(([key, step]) => [key, step.name])),

@@ -182,10 +182,6 @@ export function create(shell) {
 
 /** Sizes as an address has them: `rows=8,cols=4`. */
 export function readSizes(text) {
-  const found = {};
-  for (const item of (text ?? "").split(",")) {
-    const match = /^\s*([^\s=,]+)\s*=\s*(\d{1,10})\s*$/.exec(item);
-    if (match) found[match[1]] = Number(match[2]);
-  }
-  return found;
+  const items = (text ?? "").split(",").map((item) => /^\s*([^\s=,]+)\s*=\s*(\d{1,10})\s*$/.exec(item));
+  return Object.fromEntries(items.filter(Boolean).map(([, name, size]) => [name, Number(size)]));
 }

@@ -5,7 +5,7 @@
 // group that it stands for, `bars` the bytes read and written as shares of the largest of both panes, `heat` a
 // share of the overlay's largest figure and `figure` that figure in words, where it is the node's own.
 
-import { evaluate } from "../dims.mjs";
+import { evaluate, own } from "../dims.mjs";
 import { bytes, t } from "../text.mjs";
 import { groupTraffic, kept, traffic } from "./compile.mjs";
 import { boundaries, groupsOf, hiddenBy } from "./groups.mjs";
@@ -40,7 +40,7 @@ export function sceneOf(drawn, places, view) {
   const { marks, sizes, most } = view;
   const selected = marked(view.selection, drawn);
   const whole = Boolean(places.overview);
-  const groups = groupsOf(drawn, places).map((group) => ({ ...group, frame: whole ? boxed(places.boxes[group.key]) : frame(group.members, places.boxes) }))
+  const groups = groupsOf(drawn, places).map((group) => ({ ...group, frame: whole ? boxed(own(places.boxes, group.key)) : frame(group.members, places.boxes) }))
     .filter((group) => group.frame !== null);
   const hidden = standIns(groups, places, view.closed);
   const share = ({ reads, writes }) => (most > 0 && reads + writes > 0 ? [reads / most, writes / most] : null);
@@ -50,7 +50,7 @@ export function sceneOf(drawn, places, view) {
 
   const nodes = [];
   for (const node of drawn.nodes) {
-    const box = places.boxes[node.key];
+    const box = own(places.boxes, node.key);
     if (!box || hidden.has(node.key)) continue;
     const moved = traffic(node, drawn, sizes);
     nodes.push({
@@ -131,7 +131,7 @@ function closedMark(marks) {
 }
 
 function frame(members, boxes) {
-  const found = members.map((key) => boxes[key]).filter(Boolean);
+  const found = members.map((key) => own(boxes, key)).filter(Boolean);
   if (found.length === 0) return null;
   const x = Math.min(...found.map((b) => b[0])) - EDGE, y = Math.min(...found.map((b) => b[1])) - HEAD;
   return {

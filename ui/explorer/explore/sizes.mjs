@@ -2,6 +2,7 @@
 //
 // Binding asks nobody: what depends on a size is text over the symbols and is evaluated here.
 
+import { own } from "../dims.mjs";
 import { code, h, replace } from "../dom.mjs";
 import { number, t } from "../text.mjs";
 
@@ -73,12 +74,12 @@ export function sizes({ shell, store, act, embedded, sample }) {
       replace(list, rows.map((r) => r.element));
     }
     const now = compile?.sizes(bound, sample()) ?? {};
-    for (const r of rows) r.show(r.symbol.pinned ?? now[r.symbol.name], job !== null);
+    for (const r of rows) r.show(r.symbol.pinned ?? own(now, r.symbol.name), job !== null);
   }
 
   function row(symbol) {
     const { name, pinned } = symbol;
-    const most = sample()?.maximum[name];
+    const most = own(sample()?.maximum, name);
     let limits = [1, 2], value = 0;
     const set = (size) => { act.bind(name, size); };
     const range = h("input", { type: "range", id: `size-${name}`, step: "any", disabled: pinned !== undefined,

@@ -1,5 +1,6 @@
 // The Measure page: reference, op by op and fused in one run; the effect of each pass; exports.
 
+import { own } from "../dims.mjs";
 import { h, keepFocus, replace } from "../dom.mjs";
 import { download, fileName } from "../files.mjs";
 import { language, t } from "../text.mjs";
@@ -162,10 +163,10 @@ export function create(shell) {
           } }, options.map(([value, text]) => h("option", { value, selected: value === model }, text)))),
         (state.subject?.symbols ?? []).map(({ name, usual: size, most }) => h("div", { class: "field" },
           h("label", { for: `measure-size-${name}` }, t("measure.size", { name })),
-          h("input", { type: "text", inputmode: "numeric", id: `measure-size-${name}`, value: state.sizes[name] ?? String(size), autocomplete: "off",
+          h("input", { type: "text", inputmode: "numeric", id: `measure-size-${name}`, value: own(state.sizes, name) ?? String(size), autocomplete: "off",
             "aria-describedby": `measure-size-${name}-hint`,
             oninput: (event) => {
-              state.sizes[name] = event.target.value;
+              state.sizes = { ...state.sizes, [name]: event.target.value };
               shell.address.set({ bind: printSizes(state.sizes) });
             },
             onkeydown: (event) => { if (event.key === "Enter") ask("measure"); } }),

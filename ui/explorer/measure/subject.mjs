@@ -3,7 +3,7 @@
 // A sample says both itself. Of a file that somebody brought, the imported graph says them: it is
 // asked for, and the compile behind it is stopped as soon as it is there.
 
-import { symbolsOf } from "../dims.mjs";
+import { own, symbolsOf } from "../dims.mjs";
 import { openImported } from "../explore/compile.mjs";
 import { readPins, snapped } from "../explore/sizes.mjs";
 
@@ -13,7 +13,7 @@ export const LARGEST = 2 ** 31;
 export function symbolsOfSample(sample, pin) {
   const pinned = new Set(readPins(pin).map(([name]) => name));
   return Object.entries(sample.sizes).filter(([name]) => !pinned.has(name))
-    .map(([name, usual]) => ({ name, usual, low: 0, most: sample.maximum[name] ?? LARGEST, divisor: 1 }));
+    .map(([name, usual]) => ({ name, usual, low: 0, most: own(sample.maximum, name) ?? LARGEST, divisor: 1 }));
 }
 
 /** The same of an imported graph: those that its inputs have. */
@@ -47,16 +47,16 @@ export function readSubject(shell, asked) {
  * no size that its symbol takes.
  */
 export function chosenSizes(symbols, given) {
-  const sizes = {};
+  const sizes = [];
   for (const { name, usual, low, most, divisor } of symbols) {
-    const text = (given[name] ?? "").trim();
+    const text = (own(given, name) ?? "").trim();
     const size = text === "" ? usual : Number(text);
     if (!/^\d{0,10}$/.test(text) || size < low || size > most || size % (divisor ?? 1) !== 0) {
       return { wrong: { message: "request.size.range", parameters: { name, value: text, low, high: most } } };
     }
-    sizes[name] = size;
+    sizes.push([name, size]);
   }
-  return { sizes };
+  return { sizes: Object.fromEntries(sizes) };
 }
 
 /** The sizes that a reader gave, as an address has them. */
