@@ -675,6 +675,17 @@ def test_a_measurement_can_be_cancelled(learner: Learner, server: str) -> None:
     expect(run.get_by_role("table")).to_contain_text(learner.say("kind.recorded"))
 
 
+def test_tables_in_the_text_are_told_apart(learner: Learner, server: str) -> None:
+    learner.open(server, FUSION)
+    learner.button("lesson.skip", n=3).click()
+    tables = learner.page.get_by_role(
+        "group", name=re.compile(re.escape(learner.say("lesson.table", heads="")))
+    )
+    expect(tables.nth(1)).to_be_attached()
+    names = [str(table.get_attribute("aria-label")) for table in tables.all()]
+    assert len(names) == len(set(names)) > 1
+
+
 @pytest.mark.parametrize("slug", ["", INTRO, FUSION])
 def test_nothing_stands_in_the_way_of_a_screen_reader(
     learner: Learner, server: str, slug: str

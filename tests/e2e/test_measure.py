@@ -100,20 +100,28 @@ def test_the_effect_of_each_pass_is_brought_into_sight_and_exported(
     expect(section).to_be_visible(timeout=90_000)
     expect(section.get_by_role("rowheader", name="fuse")).to_be_visible()
     expect(section).to_contain_text("Pass bắt buộc không bỏ được")
-    heading = section.get_by_role("heading", name="Hiệu quả của từng pass")
+    heading = section.get_by_role("heading", name="Hiệu quả của từng pass", exact=True)
     expect(heading).to_be_focused()
     expect(heading).to_be_in_viewport()
     assert said[0] == "Bắt đầu đo hiệu quả từng pass." and said[-1].startswith("Đo xong.")
     found: dict[str, str] = {}
     for kind in ("Markdown", "CSV", "JSON"):
         with page.expect_download() as info:
-            section.get_by_role("button", name=kind, exact=True).click()
+            section.get_by_role("button", name=f"{kind} (Hiệu quả của từng pass)").click()
         info.value.save_as(tmp_path / kind)
         found[info.value.suggested_filename] = (tmp_path / kind).read_text(encoding="utf-8")
     text, table, record = (found[f"five_op_chain.effects.{end}"] for end in ("md", "csv", "json"))
     assert "## Thẻ điều kiện chạy" in text and "| fuse |" in text and "r 64 · c 64" in text
     assert "rows.1.pass,fuse" in table and "conditions.sizes.r,64" in table
     assert [row["pass"] for row in json.loads(record)["rows"]][:2] == ["", "fuse"]
+
+    # Beside a report, no two things on the page are called alike.
+    page.locator("#ask-measure").click()
+    expect(page.get_by_role("region", name="Độ trễ")).to_be_visible(timeout=90_000)
+    shown = page.get_by_role("main", name="Đo").aria_snapshot()
+    named = re.findall(r'- ((?:button|complementary|region|group|img|link) "[^"]+")', shown)
+    named += re.findall(r'- (button "[^"]+")', page.get_by_role("navigation").aria_snapshot())
+    assert len(named) > 12 and not [name for name in set(named) if named.count(name) > 1]
 
 
 def test_a_measurement_is_heard_and_leaves_the_focus_where_it_is(page: Page, server: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from compiler import messages
 from compiler.driver import trace_model
+from compiler.measure.bytes import step_bytes
 from compiler.pipeline import PASSES
 from compiler.trace import Trace
 from sample_models import catalogue
@@ -172,6 +173,33 @@ def test_all_that_a_sample_makes_the_compiler_say_can_be_said(name: str) -> None
         for language in LANGUAGES:
             needed = set(PLACEHOLDER.findall(sentences(language)[message]))
             assert needed <= set(parameters), message
+
+
+RULES = re.compile(r"R[1-8]")
+
+
+@pytest.mark.parametrize("name", [s.name for s in catalogue()])
+def test_what_decides_and_what_runs_has_a_word(name: str) -> None:
+    """Rules and ways to merge, kinds of steps, buffers and nodes: no table shows the code's own."""
+    trace, _ = trace_model(next(s for s in catalogue() if s.name == name).path, until="build")
+    module = trace.final
+    assert module.plan is not None
+    words = {f"tier.{d.tier}" for d in trace.decisions}
+    words |= {f"rule.{d.rule}" for d in trace.decisions if not RULES.fullmatch(d.rule)}
+    words |= {f"memory.group.{buffer.kind}" for buffer in module.plan.buffers}
+    words |= {f"step.{step.kind}" for step in step_bytes(module)}
+    assert words <= set(sentences("vi"))
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "rule"),
+    [("five_op_chain", "forbid=[T1+T2]", "forbid"), ("layernorm_residual", "by=origin", "origin")],
+)
+def test_what_a_reader_decided_has_a_word(name: str, option: str, rule: str) -> None:
+    path = next(s for s in catalogue() if s.name == name).path
+    trace, _ = trace_model(path, f"default,fuse{{{option}}}")
+    assert rule in {d.rule for d in trace.decisions}
+    assert {f"rule.{rule}", "rule.force"} <= set(sentences("vi"))
 
 
 def test_every_pass_and_level_has_its_sentence() -> None:

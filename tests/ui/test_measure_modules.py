@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.ui.test_modules import run
+from tests.ui.test_modules import EXPLORER, run
 
 
 def js(text: str) -> object:
@@ -118,3 +118,30 @@ def test_names_are_text_in_markdown_too() -> None:
     text = str(found)
     assert text.count(escaped) == 3, "title, condition and cell"
     assert "![x]" not in text and "<img>" not in text and "`default'`" in text
+
+
+@pytest.mark.parametrize("language", ["vi", "en"])
+def test_conditions_with_figures_in_them_are_said_in_the_language(language: str) -> None:
+    told = {
+        "device": "cpu", "inputs": "made, seed 7", "bytes": "main memory", "cache": "warm",
+        "cache_model": "LRU, 32 MiB, 16 ways, write-allocate",
+        "reference": "onnx ReferenceEvaluator, declared (not in float64: TypeError: no)",
+        "counters": "the driver keeps its counters closed (denied): an administrator opens them",
+    }  # fmt: skip
+    sentences = (EXPLORER.parent / "translations" / f"{language}.json").read_text("utf-8")
+    found = run(f"""
+        globalThis.fetch = async () => ({{ json: async () => ({sentences}) }});
+        globalThis.document = {{ createElement: () => {{ throw new Error("as it is"); }} }};
+        const text = await import(`${{EXPLORER}}/text.mjs`);
+        await text.speak("{language}", "http://localhost/");
+        const {{ rows }} = await import(`${{EXPLORER}}/measure/conditions.mjs`);
+        console.log(JSON.stringify(rows({json.dumps(told)})));
+    """)
+    assert isinstance(found, list) and len(found) == len(told)
+    said = " | ".join(value for _, value in found)
+    for part in ("7", "32 MiB", "16", "(not in float64: TypeError: no)", "(denied)"):
+        assert part in said
+    assert "{" not in said
+    if language == "vi":
+        for word in ("seed", "ways", "allocate", "declared", "driver", "main"):
+            assert word not in said

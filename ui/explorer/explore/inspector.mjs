@@ -2,7 +2,7 @@
 
 import { code, h, replace, s } from "../dom.mjs";
 import { spoken } from "../figures.mjs";
-import { aloud, byFormula, number, percent, t } from "../text.mjs";
+import { aloud, byFormula, known, number, percent, t } from "../text.mjs";
 import { sum } from "../dims.mjs";
 import { groupTraffic, kept, traffic } from "./compile.mjs";
 import { ofGroup, ofKernel } from "./selection.mjs";
@@ -63,7 +63,7 @@ export function inspector({ store, act, sample }) {
     const readers = where === null ? [] : [...new Set(where.edges.filter((e) => e.from === it.key).map((e) => e.to))];
     return [
       where === null ? h("dd", { class: "hint" }, t("inspector.elsewhere")) : null,
-      fact("kind", code(it.kind)),
+      fact("kind", kindOf(it.kind)),
       it.attrs ? fact("attributes", code(it.attrs)) : null,
       it.type ? fact("type", code(it.type)) : null,
       where !== null && it.ins?.length ? fact("inputs", names(it.ins, "in", where)) : null,
@@ -90,7 +90,7 @@ export function inspector({ store, act, sample }) {
     const saved = kept(found, where);
     const total = sum(saved.map((out) => out.bytes), sizes);
     return [
-      fact("kind", code("fused")),
+      fact("kind", kindOf("fused")),
       fact("ops", [`${number(inside.length)}: `, names(inside.map((n) => n.key), "op", where)]),
       fact("inputs", names(found.ins, "in", where)),
       fact("outputs", found.outs.map((out) => h("div", null, code(out.name), " ", amount(out.bytes, sizes)))),
@@ -105,7 +105,7 @@ export function inspector({ store, act, sample }) {
   function kernel(name, { plan }, sizes) {
     const steps = plan.steps.filter((step) => step.kind === "kernel" && step.name === name);
     return [
-      fact("kind", code("kernel")),
+      fact("kind", kindOf("kernel")),
       fact("steps", steps.slice(0, MANY).map((step) => h("div", null, step.values.map((v) => [code(v), " "]),
         ["reads", "writes"].map((key) => h("div", null, moved(step, key), " ", moves(step, key, sizes)))))),
       steps.length > MANY ? h("dd", null, t("inspector.more", { n: steps.length - MANY })) : null,
@@ -132,6 +132,9 @@ export function inspector({ store, act, sample }) {
 }
 
 const said = ({ reads, writes }) => t("inspector.moves", { reads: byFormula(reads), writes: byFormula(writes) });
+
+/** What the page has a word for is called so; an op as the IR has it. */
+const kindOf = (kind) => (known(`node.${kind}`) ? t(`node.${kind}`) : code(kind));
 
 /** What a selection is called: a node of the model by its name, where it has one. */
 function named({ trace }, { kind, key }) {

@@ -20,7 +20,7 @@ export function draw(node, context) {
   switch (node.kind) {
     case "heading": return h(`h${Math.min(6, node.level + 1)}`, null, inside());
     case "list": return h(node.ordered ? "ol" : "ul", node.ordered && node.start !== 1 ? { start: node.start } : null, inside());
-    case "table": return h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.table") }, h("table", null, inside()));
+    case "table": return tableOf(h("table", null, inside()));
     case "header": return h("th", { scope: "col", class: node.align ? `to-${node.align}` : null }, inside());
     case "cell": return h("td", { class: node.align ? `to-${node.align}` : null }, inside());
     case "code": return h("pre", { tabindex: 0 }, (node.children ?? []).map((child) => (typeof child === "string" ? child : bare(child, context))));
@@ -33,6 +33,12 @@ export function draw(node, context) {
     case "hole": return hole(node, context);
     default: return h(PLAIN[node.kind] ?? "span", null, inside());
   }
+}
+
+/** A table that scrolls, called after its columns: a lesson has several. */
+function tableOf(table) {
+  const heads = [...table.querySelectorAll("th")].map((head) => head.textContent.trim()).filter(Boolean).join(", ");
+  return h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("lesson.table", { heads }) }, table);
 }
 
 function found(node, { state }) {

@@ -1,6 +1,6 @@
 // The condition card: without it no figure can be compared.
 
-import { code, h } from "../dom.mjs";
+import { code, h, unseen } from "../dom.mjs";
 import { date, known, number, t } from "../text.mjs";
 
 const ORDER = [
@@ -9,10 +9,10 @@ const ORDER = [
   "versions", "date", "fallback",
 ];
 
-/** The card of a measurement's conditions; every key that there is is shown. */
-export function conditionCard(conditions, id = "conditions") {
+/** The card of a measurement's conditions; every key that there is is shown. `of`: what it is heard to be of. */
+export function conditionCard(conditions, id = "conditions", of = "") {
   return h("aside", { class: "conditions", "aria-labelledby": `${id}-title` },
-    h("h3", { id: `${id}-title` }, t("conditions.title")),
+    h("h3", { id: `${id}-title` }, t("conditions.title"), of ? unseen(` (${of})`) : null),
     h("dl", null, rows(conditions).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))));
 }
 
@@ -23,6 +23,15 @@ export function rows(conditions) {
     .map((key) => [known(`conditions.${key}`) ? t(`conditions.${key}`) : key, say(key, conditions[key])]);
 }
 
+/** Values with figures or causes in them. */
+const FORMS = [
+  ["conditions.value.made", /^made, seed (?<seed>\d+)$/],
+  ["conditions.value.evaluator", /^onnx ReferenceEvaluator, declared \((?<why>.*)\)$/s],
+  ["conditions.value.lru", /^LRU, (?<size>\d+ MiB), (?<ways>\d+) ways, write-allocate$/],
+  ["conditions.value.closed", /^(?:the driver keeps its counters closed|CUPTI refused to sample) \((?<error>.*)\): /s],
+  ["conditions.value.uninstalled", /^cupti-python is not installed: (?<way>.*)$/s],
+];
+
 function say(key, value) {
   if (key === "date") return date(value);
   if (typeof value === "number") return number(value);
@@ -31,8 +40,10 @@ function say(key, value) {
   if (typeof value === "object") {
     return Object.entries(value).map(([k, v]) => `${k} ${typeof v === "number" ? number(v) : v}`).join(" · ") || t("figure.none");
   }
-  const seed = /^made, seed (\d+)$/.exec(value);
-  if (seed) return t("conditions.value.made", { seed: seed[1] });
+  for (const [message, form] of FORMS) {
+    const found = form.exec(value);
+    if (found) return t(message, found.groups);
+  }
   const word = `conditions.value.${String(value).replaceAll(/[ ']+/g, "-")}`;
   return known(word) ? t(word) : code(value);
 }

@@ -36,5 +36,5 @@ export function effectsView(found, exports) {
       : h("p", null, t("effects.none")),
     behind(true, title, table(title, head, rows.map(([name, ...rest], k) => [found.rows[k].pass ? code(name) : name, ...rest]))),
     exports,
-    conditionCard(found.conditions, "effects-conditions"));
+    conditionCard(found.conditions, "effects-conditions", title));
 }

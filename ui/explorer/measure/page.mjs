@@ -1,7 +1,7 @@
 // The Measure page: reference, op by op and fused in one run; the effect of each pass; exports.
 
 import { own } from "../dims.mjs";
-import { h, keepFocus, replace } from "../dom.mjs";
+import { h, keepFocus, replace, unseen } from "../dom.mjs";
 import { download, fileName } from "../files.mjs";
 import { language, t } from "../text.mjs";
 import { openCompile } from "../explore/compile.mjs";
@@ -185,16 +185,16 @@ export function create(shell) {
     return state.subject?.name || name || t("measure.file", { digest: model.replace("sha256:", "").slice(0, 12) });
   }
 
-  const button = (id, text, act) => h("button", { type: "button", id: `export-${id}`, onclick: act }, text);
+  const button = (id, text, act, of = "") => h("button", { type: "button", id: `export-${id}`, onclick: act }, text, of ? unseen(` (${of})`) : null);
 
   function effectsExports() {
     const name = `${fileName(state.effects.model)}.effects`;
     const shown = () => markdown(state.effects, t("effects.hint"), [effectsTable(state.effects)]);
     return h("div", { class: "actions", role: "group", "aria-label": t("effects.export") },
       h("span", { "aria-hidden": "true" }, t("effects.export")),
-      button("effects-markdown", "Markdown", () => download(`${name}.md`, "text/markdown", shown())),
-      button("effects-csv", "CSV", () => download(`${name}.csv`, "text/csv", csv(state.effects))),
-      button("effects-json", "JSON", () => download(`${name}.json`, "application/json", json(state.effects))));
+      button("effects-markdown", "Markdown", () => download(`${name}.md`, "text/markdown", shown()), t("effects.title")),
+      button("effects-csv", "CSV", () => download(`${name}.csv`, "text/csv", csv(state.effects)), t("effects.title")),
+      button("effects-json", "JSON", () => download(`${name}.json`, "application/json", json(state.effects)), t("effects.title")));
   }
 
   function exports() {
