@@ -103,12 +103,18 @@ def compile_ptx(
             compiler.kernel_fixup(library.get_function(entry), False)
             library._entry_name = entry
             llvm = library.get_llvm_str()
-            (ptx,) = library.get_asm_strs(cc=capability)
+            if lines:
+                parts = [re.sub(VARIABLES, "", part) for part in library.llvm_strs]
+                arch = _cuda("cudadrv.nvrtc").get_arch_option(*capability)
+                text = _cuda("cudadrv.nvvm").compile_ir(parts, arch=arch, **options)
+                ptx = text.decode().strip("\0").strip()
+            else:
+                (ptx,) = library.get_asm_strs(cc=capability)
     except (errors.NumbaError, NumbaError) as error:
         raise KernelSourceError(name, str(error)) from error
     except drivers.NvvmSupportError as error:
         raise CudaMissing(f"NVVM can't be loaded ({error}): {INSTALL}") from error
-    except drivers.NvvmError as error:
+    except (drivers.NvvmError, import_module("cuda.bindings.nvvm").nvvmError) as error:
         raise KernelSourceError(name, str(error)) from error
     found = re.search(r"\.entry\s+(\S+?)\(", ptx)
     if found is None:
@@ -144,6 +150,10 @@ def link_cubin(name: str, ptx: str, capability: Capability) -> bytes:
         if handle is not None:
             nvjitlink.destroy(handle)
 
+
+VARIABLES = r"\n[^\n]*call void @\"?llvm\.dbg\.(?:value|declare)\"?\([^\n]*"
+"""What says where a variable lies: lines do not need it, and NVVM can't write all of them down
+(13.5: "Symbol name with unsupported characters", in a kernel of two branches that both copy)."""
 
 INSTALL = "pip install -r requirements-gpu.txt"
 _LOCK = threading.Lock()

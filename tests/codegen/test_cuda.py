@@ -187,6 +187,30 @@ def test_lines_of_the_source_are_named_where_they_are_asked_for(pairs: str) -> N
     assert link_cubin("k", told.ptx, (9, 0))[:4] == b"\x7fELF"
 
 
+COPY = """\
+def k(params):
+    n = extent(params, 0)
+    d = pointer(params[1], f32)
+    r = pointer(params[2], f32)
+    at = u64(4096) * block_x() + u64(4) * thread()
+    whole = logical_and(aligned(r), u64(4) * (n // u64(4)) == n)
+    if whole:
+        f = four(load(d, at), load(d, at + u64(1)), load(d, at + u64(2)), load(d, at + u64(3)))
+        stream4(r, at, f)
+    if logical_not(whole):
+        for e in range(u64(4)):
+            if u64(4096) * block_x() + u64(256) * e + thread() < n:
+                one = u64(4096) * block_x() + u64(256) * e + thread()
+                store(r, one, load(d, one))
+"""
+
+
+def test_nvvm_can_write_down_the_lines_of_every_kernel() -> None:
+    """Where variables lie, NVVM can't: of this one it says that a symbol has no name."""
+    told = compile_ptx("k", COPY, strict=False, math="poly", capability=(9, 0), lines=True)
+    assert ".loc" in told.ptx
+
+
 def test_libm_is_the_library_of_the_device(pairs: str) -> None:
     ptx = compile_ptx("k", pairs, strict=False, math="libm", capability=(9, 0)).ptx
     assert "ex2.approx" in ptx
