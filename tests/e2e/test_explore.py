@@ -1044,3 +1044,14 @@ def test_nothing_serious_bars_anybody(explorer: Explorer, server: str, scheme: s
     expect(page.locator(".app")).to_have_attribute(
         "data-theme", "light" if scheme == "dark" else "dark"
     )
+
+
+def test_the_toolbar_of_a_small_model_stays_in_one_row(explorer: Explorer, server: str) -> None:
+    """At 1366 pixels, beside the hint: the graphs below need the height."""
+    explorer.open(server, "model=five_op_chain")
+    explorer.compiled()
+    rows = explorer.page.locator(".toolbar > :is(#model-title, .totals, .toolbar-end)")
+    boxes = [row.bounding_box() for row in rows.all()]
+    assert len(boxes) == 3
+    middles = [box["y"] + box["height"] / 2 for box in boxes if box is not None]
+    assert max(middles) - min(middles) < 8

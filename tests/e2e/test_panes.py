@@ -552,7 +552,7 @@ def test_keys_look_along_the_graphs_and_nearer(panes: Panes, server: str) -> Non
     page.keyboard.press("f")
     assert camera(panes, server) == pytest.approx((x, y, k), abs=1)
     expect(panes.here).to_have_attribute("data-at", place)
-    page.get_by_role("tab", name=panes.say("tab.text")).focus()
+    page.get_by_role("tab", name=panes.say("tab.drift")).focus()  # the dock is as high for the next
     page.keyboard.press("Shift+ArrowRight")
     assert camera(panes, server) == pytest.approx((x, y, k), abs=1), "the tabs have these keys"
 
