@@ -22,7 +22,7 @@ from heapq import heapify, heappop, heappush
 from itertools import accumulate
 from math import log, sqrt
 
-ACROSS, DOWN = 14.0, 26.0
+ACROSS, DOWN = 14.0, 20.0
 """Space between boxes of a rank and between ranks, in pixels."""
 
 GUTTER, SHAPE = 60.0, 1.3

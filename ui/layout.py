@@ -45,8 +45,11 @@ LARGE = 5000
 NO_SUCH = 3
 """Exit status where a history has no such pass or group."""
 
-CHARACTER, LINE, PADDING = 6.7, 15.0, 10.0
-"""Width of a character and height of a line of the label, and space around it, in pixels."""
+CHARACTER, LINE, PADDING = 7.8, 14.0, 12.0
+"""Width of a character and height of a line of the label, and space around it, in pixels.
+
+`CHARACTER` and `LINE` of ui/explorer/explore/sight.mjs say the same.
+"""
 
 TITLE, COUNT = 20, 23
 """Characters of a group's name in a box of an overview, and of how many ops and weights it has."""
@@ -225,7 +228,7 @@ def _dot(sizes: Mapping[str, Size], edges: Sequence[Edge], fused: Mapping[str, s
         return {"width": 0, "height": 0, "engine": "dot", "boxes": {}, "routes": []}
     import pygraphviz
 
-    graph = pygraphviz.AGraph(directed=True, strict=False, nodesep="0.2", ranksep="0.25")
+    graph = pygraphviz.AGraph(directed=True, strict=False, nodesep="0.2", ranksep="0.17")
     keys = list(sizes)
     number = {key: k for k, key in enumerate(keys)}
     for k, (width, height) in enumerate(sizes.values()):

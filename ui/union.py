@@ -205,7 +205,8 @@ def shorten(text: str, shown: int = SHOWN) -> str:
 
 
 def label(node: Node, constants: Mapping[str, str]) -> tuple[str, ...]:
-    """The lines of a node's box: its kind with the constants that it reads, its name, its type.
+    """The lines of a node's box: its kind with the constants that it reads; its name and its type,
+    on one line where it holds both: what is low can be shown large.
 
     `label` of ui/explorer/explore/history.mjs says the same; tests hold both together.
     """
@@ -218,5 +219,7 @@ def label(node: Node, constants: Mapping[str, str]) -> tuple[str, ...]:
         head = kind.removeprefix("onnx.")
     read = [constants[name] for name in node.get("ins", ()) if name in constants]
     name = "" if kind == "output" else str(node["key"])
-    texts = dict.fromkeys((" ".join((head, *read)), name, str(node.get("type", ""))))
-    return tuple(shorten(text) for text in texts if text)
+    both = [text for text in (name, str(node.get("type", ""))) if text]
+    joined = ": ".join(both)
+    texts = (" ".join((head, *read)), *([joined] if len(joined) <= SHOWN else both))
+    return tuple(shorten(text) for text in dict.fromkeys(texts) if text)

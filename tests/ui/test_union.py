@@ -105,7 +105,7 @@ def test_a_new_text_of_a_constant_is_one_more_label_of_who_reads_it() -> None:
     states = ([x, {"key": "one", "kind": "const", "text": t}, y] for t in ("1.0", "2.0"))
     union = union_of(film(*states), 0)
     assert union.items["y"] == Item(
-        "map.add", (("map.add 1.0", "y", "f32[4]"), ("map.add 2.0", "y", "f32[4]"))
+        "map.add", (("map.add 1.0", "y: f32[4]"), ("map.add 2.0", "y: f32[4]"))
     )
     assert "one" not in union.items
 
@@ -121,11 +121,13 @@ def test_a_pass_that_is_not_there_is_refused() -> None:
 
 def test_labels_tell_kind_name_and_type() -> None:
     told = [
-        (node("y", "onnx.Relu", "x"), ("Relu", "y", "f32[4]")),
-        (node("y", "map.max", "x", "zero"), ("map.max 0.0", "y", "f32[4]")),
-        (node("y", "launch", "x", kernel="k0"), ("launch @k0", "y", "f32[4]")),
-        (node("w", "param", param="w"), ("param", "w", "f32[4]")),
-        (node("input", "input"), ("input", "f32[4]")),
+        (node("y", "onnx.Relu", "x"), ("Relu", "y: f32[4]")),
+        (node("y", "map.max", "x", "zero"), ("map.max 0.0", "y: f32[4]")),
+        (node("y", "launch", "x", kernel="k0"), ("launch @k0", "y: f32[4]")),
+        (node("w", "param", param="w"), ("param", "w: f32[4]")),
+        (node("input", "input"), ("input", "input: f32[4]")),
+        (node("y" * 22, "onnx.Relu", "x"), ("Relu", "y" * 22 + ": f32[4]")),
+        (node("y" * 23, "onnx.Relu", "x"), ("Relu", "y" * 23, "f32[4]")),
         (output("y", "v"), ("output y",)),
     ]
     for one, wanted in told:

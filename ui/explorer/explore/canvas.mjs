@@ -5,10 +5,9 @@
 // panning, what was drawn is shifted by whole pixels and only the strips that come into sight are
 // painted, so that a frame costs little however large the graph is.
 
-import { LEAST } from "./sight.mjs";
+import { FONT, LEAST, LINE } from "./sight.mjs";
 
 const DETAIL = 0.35;
-const LINE = 14;
 const CELL = 240;
 export const MARKS = { added: "+", removed: "−", changed: "~", fused: "", same: "" };
 
@@ -194,6 +193,7 @@ export function paintScene(context, scene, palette, k, seen) {
   const detail = k > DETAIL;
   for (const group of scene.groups) if (visible(group, seen)) paintFrame(context, group, palette, k, detail);
   paintEdges(context, scene.edges.filter((edge) => inSight(edge, seen)), palette, k, detail);
+  if (detail) for (const group of scene.groups) if (visible(group, seen)) paintTitle(context, group, palette);
   const byStyle = new Map();
   for (const node of scene.nodes) {
     if (!visible(node, seen)) continue;
@@ -238,12 +238,20 @@ function paintFrame(context, frame, palette, k, detail) {
     context.strokeStyle = palette.primary;
     context.strokeRect(frame.x - 5, frame.y - 5, frame.w + 10, frame.h + 10);
   }
-  if (!detail) return;
-  context.fillStyle = palette.fused;
-  context.font = `600 12px ${palette.font}`;
+  if (detail && frame.bars) paintBars(context, frame.x + 6, frame.y + frame.h - 9, frame.w - 12, frame.bars, palette);
+}
+
+/** The name of a frame, over the edges that enter there. */
+function paintTitle(context, frame, palette) {
+  const place = [`⊟ ${frame.label}`, frame.x + 6, frame.y + 15, frame.w - 12];
+  context.font = `600 ${FONT}px ${palette.font}`;
   context.textAlign = "left";
-  context.fillText(`⊟ ${frame.label}`, frame.x + 6, frame.y + 14, frame.w - 12);
-  if (frame.bars) paintBars(context, frame.x + 6, frame.y + frame.h - 9, frame.w - 12, frame.bars, palette);
+  context.lineWidth = 4;
+  context.lineJoin = "round";
+  context.strokeStyle = palette.ground;
+  context.strokeText(...place);
+  context.fillStyle = palette.fused;
+  context.fillText(...place);
 }
 
 /** Read above, write below: lengths to one scale over both panes. */
@@ -361,9 +369,9 @@ function paintText(context, node, palette) {
   context.textAlign = "center";
   const lines = node.group ? [`⊞ ${node.lines[0]}`, ...node.lines.slice(1)] : node.lines;
   lines.forEach((line, k) => {
-    context.font = k === 0 ? `600 12px ${palette.font}` : `12px ${palette.font}`;
+    context.font = k === 0 ? `600 ${FONT}px ${palette.font}` : `${FONT}px ${palette.font}`;
     context.fillStyle = k === 0 || node.heat !== undefined ? palette.ink : palette.quiet;
-    context.fillText(line, node.x + node.w / 2, node.y + LINE + k * LINE, node.w - (MARKS[node.mark] ? 28 : 8));
+    context.fillText(line, node.x + node.w / 2, node.y + FONT + k * LINE, node.w - (MARKS[node.mark] ? 28 : 8));
   });
   if (MARKS[node.mark]) {
     context.font = `700 13px ${palette.font}`;

@@ -10,8 +10,10 @@ const TABS = ["rewrite", "text", "decisions", "kernels", "memory", "drift", "bio
 const HEIGHT = "explorer.dock";
 const LEAST = 90, PANES = 260, SMALL = 220, STEP = 24;   // the least height of the dock, of the panes above, and what a small window leaves it: there all scrolls
 /** Share of the explorer's height that the dock has until a reader sets it, and its bounds; code and tables need more than sentences. */
-const SHARE = 0.28, CODE = 0.42, USUAL = [180, 420];
+const SHARE = 0.28, CODE = 0.42, USUAL = [150, 420];
 const TALL = ["text", "decisions", "kernels", "memory"];
+/** Of a low window sentences leave this height to what is above them: a small graph is then shown whole. */
+const PICTURE = 580;
 
 export function dock(context) {
   const { store, act, embedded } = context;
@@ -64,8 +66,11 @@ export function dock(context) {
 
   // ---- the height ------------------------------------------------------------------------------
 
-  const share = () => (TALL.includes(store.get().tab) ? CODE : SHARE);
-  const usual = () => Math.min(USUAL[1], Math.max(USUAL[0], share() * (element.parentElement?.clientHeight || 800)));
+  const usual = () => {
+    const all = element.parentElement?.clientHeight || 800;
+    const wanted = TALL.includes(store.get().tab) ? CODE * all : Math.min(SHARE * all, all - PICTURE);
+    return Math.min(USUAL[1], Math.max(USUAL[0], wanted));
+  };
   const most = () => {
     const { clientHeight: all = 800, firstElementChild: toolbar } = element.parentElement ?? {};
     return Math.max(SMALL, (all || 800) - (toolbar?.offsetHeight ?? 0) - PANES);

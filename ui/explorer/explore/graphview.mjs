@@ -17,7 +17,7 @@ import { overlay } from "./overlay.mjs";
 import { around, EMPTY, meeting, mostBytes, sceneOf } from "./scene.mjs";
 import { NOTHING, ofGroup, ofNode } from "./selection.mjs";
 import { titlesOf } from "./sides.mjs";
-import { COARSE, READABLE, readable, resized, startOf, wholeOf } from "./sight.mjs";
+import { COARSE, READABLE, readable, resized, START, startOf, wholeOf } from "./sight.mjs";
 
 /**
  * Frames drawn since the page was opened, one however many panes it shows; of the last one how many boxes each pane has,
@@ -219,9 +219,14 @@ export function graphView({ act, embedded }, again) {
     seen = { place, compile: state.compile, left, merged: state.merged };
     if (!fitted || compared) { first(scenes, state); return; }
     if (!moved) return;
+    const changed = changedOutOfSight(scenes);
+    if (changed !== null) centreBox(...changed);
+  }
+
+  /** `[node, pane]` of a change where none is in sight; else null. */
+  function changedOutOfSight(scenes) {
     const changed = scenes.flatMap((scene, k) => scene.nodes.filter((n) => n.mark !== "same").map((n) => [n, k]));
-    if (changed.length === 0 || changed.some(([n, k]) => inSight(panes[k].shift)(n))) return;
-    centreBox(...changed[0]);
+    return changed.some(([n, k]) => inSight(panes[k].shift)(n)) ? null : changed[0] ?? null;
   }
 
   /** Everything that the layouts of both panes have, so that a later state of them is in sight as well. */
@@ -233,25 +238,41 @@ export function graphView({ act, embedded }, again) {
     if (whole() === null || size[0] === 0) return;
     fitted = true;
     room = size;
-    const all = readable(laidOut(), whole(), size, places[1]?.overview ? COARSE : READABLE);
-    if (all) { camera.set(all); return; }
-    const [scene, { shift }] = [scenes[1], panes[1]];
+    const all = readableIn(size);
+    if (all) camera.set(all);
+    else start(scenes, state, size);
+  }
+
+  const readableIn = (size) => readable(laidOut(), whole(), size, places[1]?.overview ? COARSE : READABLE);
+
+  /** A part of what can't be read whole, at scale `k`: what is asked for, else the top, else the first change. */
+  function start(scenes, state, size, k) {
+    const scene = scenes[1];
     if (scene.nodes.length === 0) { fitted = false; return; } // the layout of the right pane is on its way
+    const see = (n, side, top) => {
+      const { shift } = panes[side];
+      camera.set(startOf(whole(), { ...n, x: n.x + shift.x, y: n.y + shift.y }, size, top, k));
+    };
     const asks = scene.nodes.find((n) => n.picked === "picked") ?? (state.event === null ? undefined : scene.nodes.find((n) => n.mark !== "same"));
     const ends = scene.nodes.filter((n) => n.of?.kind === "input");
     const top = (ends.length ? ends : scene.nodes).reduce((a, b) => (b.y < a.y ? b : a));
     const reader = scene.nodes.find((n) => n.key === scene.edges.find((edge) => edge.from === top.key)?.to);
-    const held = asks ?? around(reader ? [top, reader] : [top]);
-    camera.set(startOf(whole(), { ...held, x: held.x + shift.x, y: held.y + shift.y }, size, !asks));
+    see(asks ?? around(reader ? [top, reader] : [top]), 1, !asks);
+    const changed = asks ? null : changedOutOfSight(scenes);
+    if (changed !== null) see(...changed, false);
   }
 
-  /** Another size of the panes: what was whole stays whole, else the middle stays where it is. */
+  /**
+   * Another size of the panes: what a reader moved keeps its middle; else all of it is shown while it can be read,
+   * and then a part of it, no smaller than it was.
+   */
   function resize(size) {
     const { moved, k } = camera.get();
     if (whole() === null && !moved) { fitted = false; return; }
-    const all = moved ? null : wholeOf(whole(), size);
-    if (all && (all.k >= READABLE || k <= wholeOf(whole(), room).k)) camera.set(all);
-    else camera.set({ ...resized(camera.get(), room, size), moved });
+    const all = moved ? null : readableIn(size);
+    if (moved) camera.set({ ...resized(camera.get(), room, size), moved });
+    else if (all) camera.set(all);
+    else start(panes.map((pane) => pane.scene()), asked.state, size, k);
     room = size;
   }
 
@@ -278,7 +299,7 @@ export function graphView({ act, embedded }, again) {
       const scene = panes[side].scene();
       const box = scene.nodes.find((n) => n.key === key || n.of?.key === key || n.group?.members.includes(key)) ?? scene.groups.find((g) => g.group.id === key);
       if (!box) continue;
-      if (camera.get().k < 0.6) Object.assign(camera.get(), { k: 0.8 });
+      if (camera.get().k < READABLE) Object.assign(camera.get(), { k: START });
       centreBox(box, side);
       return true;
     }
@@ -306,12 +327,12 @@ export function graphView({ act, embedded }, again) {
     tip.hidden = !found;
     if (!found) return;
     const side = asked.both[k];
-    const lines = node ? (node.group ? node.lines : label(node.of, side.state.constants)) : [framed.label];
+    const lines = !node ? [framed.label] : node.group ? node.lines
+      : [node.of.key, label(node.of, side.state.constants)[0], node.of.type ?? ""].filter((line, at, all) => line && all.indexOf(line) === at);
     const { reads, writes } = found.moved;
     const of = framed || node.group ? `group ${found.group.key}` : found.key;
     const heat = asked.heats[k].values.get(of), within = asked.heats[k].within.get(of);
-    replace(tip, h("strong", null, node && !node.group ? node.of.key : lines[0]),
-      lines.filter((line) => node && !node.group && line !== node.of.key || lines.indexOf(line) > 0).map((line) => h("div", null, line)),
+    replace(tip, h("strong", null, lines[0]), lines.slice(1).map((line) => h("div", null, line)),
       reads + writes > 0 ? h("div", null, t("pane.moved", { reads: byFormula(reads), writes: byFormula(writes) })) : null,
       heat === undefined ? null : h("div", null, within ? t("overlay.time.within", { kernel: within, time: asked.heats[k].said(heat) })
         : [t(`overlay.${asked.state.overlay}`), " ", asked.heats[k].said(heat)]));

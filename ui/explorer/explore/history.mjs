@@ -93,13 +93,14 @@ export function expand(chunks, state) {
   return { chunks: state, lines, nodes, byKey, groups, edges, producer, constants };
 }
 
-/** The lines of a node's box: its kind with the constants it reads, its name, its type. */
+/** The lines of a node's box: its kind with the constants it reads; its name and its type, on one line where it holds both. */
 export function label(node, constants) {
   const kind = node.kernel !== undefined ? `${node.kind} @${node.kernel}`
     : node.kind === "output" ? `output ${node.label}` : node.kind.replace(/^onnx\./, "");
   const read = (node.ins ?? []).filter((value) => constants.has(value)).map((value) => constants.get(value));
-  const texts = [[kind, ...read].join(" "), node.key, node.type ?? ""];
-  return [...new Set(texts)].filter((text) => text).map((text) => shorten(text));
+  const both = [node.kind === "output" ? "" : node.key, node.type ?? ""].filter((text) => text);
+  const joined = both.join(": ");
+  return [...new Set([[kind, ...read].join(" "), ...(joined.length <= SHOWN ? [joined] : both)])].filter((text) => text).map((text) => shorten(text));
 }
 
 const SHOWN = 30;

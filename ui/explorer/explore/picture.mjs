@@ -3,8 +3,9 @@
 import { s } from "../dom.mjs";
 import { edgeStyle, MARKS, paintScene, tipOf } from "./canvas.mjs";
 import { around } from "./scene.mjs";
+import { CHARACTER, FONT, LINE } from "./sight.mjs";
 
-const MARGIN = 16, HEAD = 34, GAP = 32, MOST = 8192, NOTE = 16, CHARACTER = 6.7;
+const MARGIN = 16, HEAD = 34, GAP = 32, MOST = 8192, NOTE = 16;
 
 /**
  * Pictures beside each other: `[{scene, title, dx, dy}]` with their places, the whole size, and the lines below them:
@@ -38,12 +39,12 @@ function broken(text, most) {
 export function svgOf(pictures) {
   const { found, w, h, notes } = arranged(pictures);
   const { palette } = pictures[0];
-  const svg = s("svg", { xmlns: "http://www.w3.org/2000/svg", width: Math.ceil(w), height: Math.ceil(h), viewBox: `0 0 ${Math.ceil(w)} ${Math.ceil(h)}`, "font-family": "monospace", "font-size": 12 },
+  const svg = s("svg", { xmlns: "http://www.w3.org/2000/svg", width: Math.ceil(w), height: Math.ceil(h), viewBox: `0 0 ${Math.ceil(w)} ${Math.ceil(h)}`, "font-family": "monospace", "font-size": FONT },
     s("rect", { width: "100%", height: "100%", fill: palette.ground }),
     found.map(({ scene, title, x, dx, dy }) => [
       s("text", { x, y: MARGIN + 12, "font-size": 15, "font-weight": 600, fill: palette.ink }, plain(title)),
       s("g", { transform: `translate(${dx} ${dy})` }, scene.groups.map((g) => frameOf(g, palette)),
-        scene.edges.map((e) => edgeOf(e, palette)), scene.nodes.map((n) => nodeOf(n, palette))),
+        scene.edges.map((e) => edgeOf(e, palette)), scene.groups.map((g) => titleOf(g, palette)), scene.nodes.map((n) => nodeOf(n, palette))),
     ]),
     notes.map(({ text, y }) => s("text", { x: MARGIN, y, fill: palette.quiet }, plain(text))));
   return new XMLSerializer().serializeToString(svg);
@@ -72,8 +73,12 @@ const strength = (heat) => 0.06 + 0.36 * heat;
 function frameOf(g, palette) {
   return s("g", null,
     s("rect", { x: g.x, y: g.y, width: g.w, height: g.h, fill: g.heat === undefined ? palette.fused : palette.changed, "fill-opacity": g.heat === undefined ? 0.08 : strength(g.heat), stroke: palette.fused, "stroke-width": 2 }),
-    s("text", { x: g.x + 6, y: g.y + 14, fill: palette.fused, "font-weight": 600 }, plain(g.label)),
     bars(g.x + 6, g.y + g.h - 9, g.w - 12, g.bars, palette), figure(g, palette));
+}
+
+/** The name of a frame, over the edges that enter there. */
+function titleOf(g, palette) {
+  return s("text", { x: g.x + 6, y: g.y + 15, fill: palette.fused, stroke: palette.ground, "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke", "font-weight": 600 }, plain(g.label));
 }
 
 const STYLES = { weight: ["quiet", 1, "", 0.3], same: ["quiet", 1.2, ""], added: ["added", 2.4, ""], removed: ["removed", 2, "6 3"], ghost: ["fused", 1.2, "5 4"], near: ["primary", 3, ""] };
@@ -99,7 +104,7 @@ function nodeOf(n, palette) {
     n.heat === undefined ? null : s("rect", { ...box(0), fill: palette.changed, "fill-opacity": strength(n.heat) }),
     s("rect", { ...box(0), fill: "none", stroke, "stroke-width": n.mark === "same" ? 1 : 2.5, "stroke-dasharray": n.mark === "removed" ? "6 3" : null }),
     n.mark === "changed" || n.group ? s("rect", { ...box(4), fill: "none", stroke }) : null,
-    n.lines.map((line, k) => s("text", { x: n.x + n.w / 2, y: n.y + 14 + 14 * k, "text-anchor": "middle", "font-weight": k === 0 ? 600 : null, fill: k === 0 || n.heat !== undefined ? palette.ink : palette.quiet }, plain(line))),
+    n.lines.map((line, k) => s("text", { x: n.x + n.w / 2, y: n.y + FONT + LINE * k, "text-anchor": "middle", "font-weight": k === 0 ? 600 : null, fill: k === 0 || n.heat !== undefined ? palette.ink : palette.quiet }, plain(line))),
     MARKS[n.mark] ? s("text", { x: n.x + 5, y: n.y + 14, "font-weight": 700, fill: palette[n.mark] }, MARKS[n.mark]) : null,
     bars(n.x + 5, n.y + n.h - 8.5, n.w - 10, n.bars, palette), figure(n, palette));
 }

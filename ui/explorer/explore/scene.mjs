@@ -12,9 +12,10 @@ import { boundaries, groupsOf, hiddenBy } from "./groups.mjs";
 import { label, shorten } from "./history.mjs";
 import { edgeMark } from "./merged.mjs";
 import { marked, relates } from "./selection.mjs";
+import { CHARACTER, LINE } from "./sight.mjs";
 
 const HEAD = 22, EDGE = 10, FOOT = 13;
-const CHARACTER = 6.7, LINE = 15, TITLE = 20;
+const TITLE = 20;
 
 export const EMPTY = { nodes: [], edges: [], groups: [], box: null };
 

@@ -2,10 +2,14 @@
 //
 // A camera is `{x, y, k}`, a place p is seen at p * k + x. `room` is the size of a pane, a box `{x, y, w, h}`.
 
-/** Scales from which labels and the boxes of an overview can be read, and that of what is too large to be read whole. */
-export const READABLE = 0.5, COARSE = 0.4, START = 0.8;
+/** Letters of a label: their height and width, and from line to line, in a scene; ui/layout.py counts with them. */
+export const FONT = 13, CHARACTER = 7.8, LINE = 14;
+/** The least height of a label that reads on a projector too, in pixels of the screen. */
+export const LEGIBLE = 11;
+/** Scales from which labels and the boxes of an overview can be read, and the largest of what is not shown whole. */
+export const READABLE = LEGIBLE / FONT, COARSE = 0.4, START = 1;
 export const LEAST = 0.001;
-const WIDE = 0.65, MOST = 1.2, MARGIN = 14;
+const MOST = 1.2, MARGIN = 10;
 
 /** All of a box, in the middle of the room. */
 export function wholeOf(box, [w, h]) {
@@ -18,9 +22,8 @@ export function readable(box, tight, room, least = READABLE) {
   return [box, tight].map((each) => wholeOf(each, room)).find(({ k }) => k >= least) ?? null;
 }
 
-/** A box too large for that, at a scale at which it reads: `held` in the middle, or at the top where `top`. */
-export function startOf(box, held, room, top) {
-  const k = Math.min(START, Math.max(WIDE, (room[0] - 2 * MARGIN) / box.w));
+/** A box too large for that, at a scale at which it reads, or at `k`: `held` in the middle, or at the top where `top`. */
+export function startOf(box, held, room, top, k = Math.min(START, Math.max(READABLE, (room[0] - 2 * MARGIN) / box.w))) {
   const along = (from, size, at, extent, seen, first) => {
     if (extent * k + 2 * MARGIN <= seen) return first ? MARGIN - from * k : (seen - extent * k) / 2 - from * k;
     const wanted = first ? MARGIN - at * k : seen / 2 - (at + size / 2) * k;
