@@ -35,7 +35,7 @@ from compiler.measure.effects import effects
 from compiler.measure.inputs import assumed_sizes
 from compiler.measure.report import baseline, explanation, untiled
 from compiler.passes.base import Built as BuiltKernel
-from compiler.pipeline import Pipeline, for_target, print_pipeline
+from compiler.pipeline import DEFAULT, Pipeline, for_target, print_pipeline
 from compiler.pipes import take_output
 from compiler.trace import Json, PassRecord, Trace, count
 
@@ -198,6 +198,7 @@ class Worker:
             "plan": blobs.put(plan_listing(untiled(built))),
             "params": blobs.put({"params": param_listing(final, built.context.params)}),
             "key": {"digest": built.key.digest, **dict(built.key.components)},
+            "default": print_pipeline(for_target(DEFAULT, options.target)),
             "compiled": newly_built(trace.records),
             "milliseconds": round((time.perf_counter() - start) * 1e3, 1),
         }

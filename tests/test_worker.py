@@ -128,6 +128,7 @@ def test_a_compile_tells_every_pass_and_leaves_its_blobs(client: Client, tmp_pat
     assert plan["steps"][0]["name"] == kernel["name"]
     assert read(tmp_path, result["params"]) == {"params": []}
     assert result["compiled"] == 1 and result["milliseconds"] > 0
+    assert result["default"] == read(tmp_path, result["trace"])["pipeline"]
     assert not list(tmp_path.glob("*.part"))
 
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from compiler.driver import trace_model
-from compiler.pipeline import DEFAULT
+from compiler.pipeline import DEFAULT, print_pipeline
 from sample_models import catalogue, sample
 from ui.language import LANGUAGES, sentence
 
@@ -282,6 +282,38 @@ def test_keys_act_inside_and_nowhere_else(
     assert not traffic.since(start), "no key reaches the host page"
 
 
+def test_escape_clears_the_selection_and_says_so(explorer: Explorer, server: str) -> None:
+    explorer.open(server, "model=five_op_chain&sel=T3")
+    explorer.compiled()
+    page = explorer.page
+    explorer.wait_for("sel", "T3")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name=explorer.say("help.title"))
+    expect(dialog).to_contain_text(explorer.say("keys.leave"))
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    menu = page.locator("#pane-export")
+    menu.click()
+    page.keyboard.press("Escape")
+    expect(menu).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("/")
+    page.keyboard.type("T1")
+    page.keyboard.press("Escape")  # empties the search
+    page.keyboard.press("Escape")  # leaves the field
+    expect(page.locator("#search")).to_have_value("")
+    expect(page.locator("#search")).not_to_be_focused()
+    life = page.locator("#inspector-life")
+    expect(life).to_be_visible()
+    assert explorer.key("sel") == "T3", "whatever is open is closed first"
+    life.focus()
+    page.keyboard.press("Escape")
+    explorer.wait_for("sel", "")
+    expect(page.get_by_text(explorer.say("inspector.none"))).to_be_visible()
+    expect(explorer.live).to_have_text(explorer.say("selection.cleared"))
+    page.keyboard.press("?")  # the focus is still inside
+    expect(dialog).to_be_visible()
+
+
 def test_search_is_caught_from_the_browser(explorer: Explorer, server: str) -> None:
     explorer.open(server)
     explorer.choose("five_op_chain")
@@ -441,6 +473,63 @@ def test_passes_are_switched_off_moved_and_repeated(explorer: Explorer, server: 
     expect(explorer.named("order-steps")).to_have_count(1)
     explorer.button("passes.usual").click()
     explorer.wait_for("passes", "")
+
+
+def test_a_switch_keeps_the_focus_for_the_one_that_takes_it_back(
+    explorer: Explorer, server: str
+) -> None:
+    explorer.open(server)
+    explorer.choose("softmax_spelled_out")
+    page = explorer.page
+    for name, gone, off, on in (
+        ("cse", "default,-cse", "passes-off", "on-cse"),
+        ("fuse", "default,fuse{by=origin}", "passes-off", "passes-on"),
+    ):
+        explorer.named(name).first.click()
+        place = int(str(explorer.here.get_attribute("data-at")))
+        page.locator(f"#{off}").focus()
+        page.keyboard.press("Enter")
+        explorer.wait_for("passes", gone)
+        expect(page.locator(f"#{on}")).to_be_focused()
+        expect(explorer.here).to_have_attribute("data-at", str(place))
+        page.keyboard.press("Enter")
+        explorer.wait_for("passes", "")
+        expect(page.locator(f"#{off}")).to_be_focused()
+        expect(explorer.here).to_contain_text(name)
+        expect(explorer.here).to_have_attribute("data-at", str(place))
+
+
+def test_a_title_that_got_the_focus_by_keyboard_shows_it(explorer: Explorer, server: str) -> None:
+    explorer.open(server)
+    page = explorer.page
+    page.locator("#model-five_op_chain").focus()
+    page.keyboard.press("Enter")
+    expect(explorer.title).to_be_focused()
+    expect(explorer.title).to_have_css("outline-style", "solid")
+    explorer.button("toolbar.models").click()
+    page.locator("#model-five_op_chain").click()
+    expect(explorer.title).to_be_focused()
+    expect(explorer.title).to_have_css("outline-style", "none")
+
+
+def test_a_default_pipeline_in_full_is_the_default(explorer: Explorer, server: str) -> None:
+    written = print_pipeline(DEFAULT)
+    explorer.open(server, f"model=softmax_spelled_out&passes={written}")
+    explorer.compiled()
+    explorer.wait_for("passes", "")
+    expect(explorer.button("passes.usual")).to_have_count(0)
+    page, names = explorer.page, [p.name for p in DEFAULT]
+    at = names.index("order-steps")
+    names[at : at + 2] = reversed(names[at : at + 2])
+    explorer.named("order-steps").click()
+    explorer.button("passes.down").click()
+    explorer.wait_for("passes", ",".join(names))
+    expect(explorer.button("passes.usual")).to_be_visible()
+    expect(page.locator("#passes-up")).not_to_have_attribute("aria-disabled", "true")
+    explorer.button("passes.up").click()
+    explorer.wait_for("passes", "")
+    expect(explorer.button("passes.usual")).to_have_count(0)
+    expect(explorer.here).to_have_attribute("data-at", str(at))
 
 
 def test_a_pass_that_needs_another_before_it_is_refused_in_words(

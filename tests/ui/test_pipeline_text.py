@@ -4,7 +4,14 @@ import json
 import random
 
 from compiler.errors import PipelineError
-from compiler.pipeline import DEFAULT, OP_BY_OP, parse_pipeline, print_pipeline, read_items
+from compiler.pipeline import (
+    DEFAULT,
+    OP_BY_OP,
+    for_target,
+    parse_pipeline,
+    print_pipeline,
+    read_items,
+)
 from tests.ui.test_modules import run
 
 ALPHABET = 'ab-c_+.:,{}[]="\\ \t\u00a0\u2028ếx/'
@@ -136,3 +143,27 @@ def test_edits_mean_the_same_to_the_compiler() -> None:
     assert isinstance(found, dict)
     for key in ("forced", "added", "gone", "on", "without", "fuse"):
         parse_pipeline(str(found[key]))
+
+
+def test_a_default_in_full_is_asked_for_by_its_short_text() -> None:
+    full, broken = print_pipeline(DEFAULT), "default,partition-fallback{force=[x+y]}"
+    gpu = print_pipeline(for_target(DEFAULT, "cuda"))
+    asked = [
+        ("a", "cpu", full), ("a", "cpu", f" {full} "), ("a", "cpu", "default"),
+        ("a", "cpu", f"{full},build"), ("a", "cpu", "default,-cse"), ("a", "cpu", "fuse{"),
+        ("b", "cpu", full), ("b", "cpu", print_pipeline(parse_pipeline(broken))),
+        ("a", "cuda", gpu), ("a", "cuda", full), ("a", "cuda:ptx", gpu),
+    ]  # fmt: skip
+    found = run(f"""
+        const {{ settled }} = await import(`${{EXPLORER}}/explore/usual.mjs`);
+        const shell = {{
+          samples: [{{ name: "a", force: [] }}, {{ name: "b", force: ["x+y"] }}],
+          orders: {json.dumps({"cpu": full, "cuda": gpu})},
+        }};
+        console.log(JSON.stringify({json.dumps(asked)}.map(([model, target, pipeline]) =>
+          settled(shell, {{ model, target, pipeline }}))));
+    """)
+    assert found == [
+        "default", "default", "default", f"{full},build", "default,-cse", "fuse{", full, broken,
+        "default", full, gpu,
+    ]  # fmt: skip

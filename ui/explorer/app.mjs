@@ -31,7 +31,7 @@ let current = null;
 const pages = new Map();
 const view = {};
 const shell = {
-  samples: [], uploadLimit: 0, version: "",
+  samples: [], orders: {}, uploadLimit: 0, version: "",
   language, theme: () => root.dataset.theme,
   announce(text) { live.textContent = text; },
   run, go, embed,

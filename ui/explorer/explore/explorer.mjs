@@ -19,7 +19,7 @@ import { VIEWS } from "./panebar.mjs";
 import { panes } from "./panes.mjs";
 import { announcement, strip } from "./strip.mjs";
 import { toolbar } from "./toolbar.mjs";
-import { usual } from "./usual.mjs";
+import { settled, usual } from "./usual.mjs";
 
 export { usual };
 
@@ -57,7 +57,8 @@ export function createExplorer(shell, { embedded = false } = {}) {
   const sample = () => shell.samples.find((s) => s.name === store.get().asked?.model);
 
   /** Run a compile; the graph shows as soon as it is imported. `left`: for the left pane. */
-  function compile(asked, left = "") {
+  function compile(wanted, left = "") {
+    const asked = { ...wanted, pipeline: settled(shell, wanted) };
     running?.cancel();
     const phase = (text, done = 0, of = 0) => store.set({ job: { kind: left ? "left" : "compile", text, done, of, cancel: () => job.cancel() } });
     const request = { kind: "compile", ...asked };
@@ -71,7 +72,10 @@ export function createExplorer(shell, { embedded = false } = {}) {
     running = job;
     store.set({ error: null, ...(left ? { leftAsked: left } : { asked, left: null, leftAsked: "" }) });
     phase(t("job.asked"));
-    const done = job.done.then((event) => openCompile(event, asked)).then((made) => {
+    const done = job.done.then((event) => {
+      shell.orders[asked.target] = event.default;
+      return openCompile(event, { ...asked, pipeline: settled(shell, asked) });
+    }).then((made) => {
       if (running !== job) return;
       running = null;
       if (left) store.set({ left: made, job: null });
@@ -106,10 +110,11 @@ export function createExplorer(shell, { embedded = false } = {}) {
   function arrive(made) {
     const { compile: old, at, event, pending, selection } = store.get();
     const kept = old?.options.model === made.options.model ? selection : null;
-    const found = old?.whole ? samePlace(old, at, made) : made.passes.findIndex((pass) => pass.name === pending?.pass);
+    const asked = made.passes.findIndex((pass) => pass.name === pending?.pass);
+    const found = asked >= 0 || !old?.whole ? asked : samePlace(old, at, made);
     const place = pending?.at ?? (found >= 0 ? found : firstChange(made));
     store.set({
-      compile: made, job: null, times: null, pending: null,
+      compile: made, asked: made.options, job: null, times: null, pending: null,
       at: Math.min(place, made.passes.length - 1),
       event: pending ? clampEvent(made, Math.min(place, made.passes.length - 1), pending.event) : found >= 0 && old?.options.model === made.options.model ? clampEvent(made, found, event) : null,
       selection: null,
@@ -149,6 +154,16 @@ export function createExplorer(shell, { embedded = false } = {}) {
     select(selection) {
       store.set({ selection });
       if (selection?.kind === "kernel") store.set({ kernel: selection.key });
+    },
+    /** Nothing is selected any more; what had the focus and goes with it gives it to the explorer. */
+    clear() {
+      const root = element.getRootNode();
+      const held = element.contains(root.activeElement);
+      act.select(null);
+      requestAnimationFrame(() => {   // drawn by then
+        if (held && !element.contains(root.activeElement)) element.focus({ preventScroll: true });
+      });
+      shell.announce(t("selection.cleared"));
     },
     /** Select by the name of a value, kernel or node of the model. */
     pick(name) {
@@ -196,11 +211,11 @@ export function createExplorer(shell, { embedded = false } = {}) {
         store.set({ left: null, leftAsked: "" });
       } else if (asked !== null) compile(asked, which);
     },
-    /** Compile again with some of what was asked changed; `at`: the pass to open then. */
-    again(patch, at = null) {
+    /** Compile again with some of what was asked changed; `to`: the pass to open then, `{at}` or `{pass}`. */
+    again(patch, to = null) {
       const { asked } = store.get();
       if (asked === null) return;
-      store.set({ pending: at === null ? null : { at } });
+      store.set({ pending: to });
       compile({ ...asked, ...patch });
     },
     fail(error) { store.set({ error }); },
@@ -251,6 +266,7 @@ export function createExplorer(shell, { embedded = false } = {}) {
         numerics: config.numerics ?? "default", pin: config.pin ?? "",
         pipeline: config.pipeline || usual(shell, config.model),
       };
+      asked.pipeline = settled(shell, asked);
       const { compile: now, asked: old } = store.get();
       // Beside a text, nothing stays of what an earlier view or the reader made of it.
       const patch = embedded ? { tab: initial.tab, overlay: "none", view: "", merged: false, search: "", selection: null, inside: "" } : {};

@@ -1,6 +1,6 @@
 // Keys of the explorer. They act with the focus inside it and not in a text field.
 //
-//     ↑ ↓ pass    ← → rewrite    N P changed pass    / search    ? help    Esc leave
+//     ↑ ↓ pass    ← → rewrite    N P changed pass    / search    ? help    Esc leave, clear
 //     Shift ↑ ↓ ← → what the graphs show    + − its size    F all of it
 //
 // The application's root stops every key from reaching the host page, whether it is handled or not.
@@ -30,6 +30,7 @@ export function keydown(event, { store, act }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") {
     if (state.help) act.help(false);
+    else if (state.selection !== null && !target.matches?.(TYPING)) act.clear();
     else event.currentTarget.focus({ preventScroll: true });
     return;
   }

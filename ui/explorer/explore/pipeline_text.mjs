@@ -146,6 +146,13 @@ export function withEntry(pipeline, name, key, entry, is = true) {
   return withOption(pipeline, name, key, is ? [...others, entry] : others);
 }
 
+/** A pipeline over `default` in full; `order` is the default order, written in full. */
+export function inFull(pipeline, order) {
+  if (pipeline.base !== "default") return pipeline;
+  return pipeline.items.reduce((full, { dropped, name, options }) => (dropped ? switchOff(full, name)
+    : [...options].reduce((made, [key, value]) => withOption(made, name, key, value), full)), order);
+}
+
 // ---- passes --------------------------------------------------------------------------------------
 
 /** Whether a pass takes no part: dropped, or not there; `fuse` where it only follows the nodes. */

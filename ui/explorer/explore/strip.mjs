@@ -57,6 +57,7 @@ export function strip({ shell, store, act }) {
   const element = h("section", { class: "region strip" }, title,
     h("div", { class: "strip-filter" }, choose, find), list, none, tools);
   let shown = null, filter = "all", name = "", drawn = "";
+  let successor = "";   // the switch that takes back what the one that was pressed did
 
   function draw(state, changed) {
     if (shown !== state.compile || changed.has("refreshed")) {
@@ -132,24 +133,40 @@ export function strip({ shell, store, act }) {
   // ---- what can be done with the pass that is open ---------------------------------------------
 
   function edit(state) {
-    const { compile, at, asked, job } = state;
+    const { compile, at, job } = state;
     const pass = compile.passes[at];
-    const now = `${at} ${job !== null} ${asked?.pipeline} ${compile.digest}`;
+    const now = `${at} ${job !== null} ${compile.options.pipeline} ${compile.digest}`;
     if (now === drawn) return;
     drawn = now;
     tools.setAttribute("aria-label", t("passes.tools", { name: pass.name }));
+    const root = tools.getRootNode();
+    const held = tools.contains(root.activeElement);
     keepFocus(tools, () => list.querySelector("[aria-selected=true]"), () => {
-      replace(tools, compile.whole || compile.passes.at(-1).failed ? actions(pass, at, compile, asked, job !== null) : null);
+      replace(tools, compile.whole || compile.passes.at(-1).failed ? actions(pass, at, compile, job !== null) : null);
     });
+    if (job !== null || !successor) return;
+    if (held) root.getElementById?.(successor)?.focus({ preventScroll: true });
+    successor = "";
   }
 
-  /** Items of the pipeline in full stand beside the passes of the trace. */
-  function actions(pass, at, compile, asked, busy) {
-    const text = asked.pipeline || "default";
+  /**
+   * Items of the pipeline in full stand beside the passes of the trace. What is shown is what can be
+   * changed: while a compile runs the same controls stay, held, so that the focus stays too.
+   */
+  function actions(pass, at, compile, busy) {
+    const { model, pipeline: text } = compile.options;
     const short = readOr(text);
     const full = readOr(compile.trace.pipeline);
     if (short === null || full === null) return null;
     const again = (pipeline, to = null) => act.again({ pipeline: pipelines.print(pipeline) }, to);
+    const turn = (name, on) => {
+      const fuse = name === "fuse";
+      successor = on ? "passes-off" : fuse ? "passes-on" : `on-${name}`;
+      // A pass that goes leaves its place to the next one; one that comes is opened.
+      const before = compile.passes.slice(0, at).filter((p) => p.name === name).length;
+      again(on ? pipelines.switchOn(short, name) : pipelines.switchOff(short, name),
+        on ? { pass: name } : fuse ? null : { at: at - before });
+    };
     // Not `disabled`, which would lose the focus to the page while a compile runs.
     const held = (able, doing) => ({ "aria-disabled": busy || !able ? "true" : null, onclick: () => { if (!busy && able) doing(); } });
     const button = (message, doing, able = true) => h("button", {
@@ -163,22 +180,22 @@ export function strip({ shell, store, act }) {
     return [
       h("p", { class: "pass-tools-name" }, code(pass.name), pass.required ? [" ", h("span", { class: "hint" }, t("passes.locked"))] : null),
       optional ? h("div", { class: "pass-buttons" },
-        fuseOff ? button("passes.on", () => again(pipelines.switchOn(short, "fuse")))
-          : button("passes.off", () => again(pipelines.switchOff(short, pass.name))),
+        fuseOff ? button("passes.on", () => turn("fuse", true))
+          : button("passes.off", () => turn(pass.name, false)),
         many ? button("passes.one", () => again(pipelines.removeAt(full, at))) : null,
-        button("passes.up", () => again(pipelines.moveTo(full, at, at - 1), at - 1), at > 0),
-        button("passes.down", () => again(pipelines.moveTo(full, at, at + 1), at + 1), at < count - 1),
-        button("passes.repeat", () => again(pipelines.repeatAt(full, at), at + 1))) : null,
+        button("passes.up", () => again(pipelines.moveTo(full, at, at - 1), { at: at - 1 }), at > 0),
+        button("passes.down", () => again(pipelines.moveTo(full, at, at + 1), { at: at + 1 }), at < count - 1),
+        button("passes.repeat", () => again(pipelines.repeatAt(full, at), { at: at + 1 }))) : null,
       off.length ? h("div", { class: "pass-buttons" }, h("span", { class: "hint" }, t("passes.dropped")),
         off.map((name) => h("button", {
           type: "button", id: `on-${name}`, "aria-label": t("passes.on.name", { name }),
-          ...held(true, () => again(pipelines.switchOn(short, name))),
+          ...held(true, () => turn(name, true)),
         }, code(name), " ", h("span", { "aria-hidden": "true" }, "↺")))) : null,
-      text !== usual(shell, asked.model) ? button("passes.usual", () => act.again({ pipeline: usual(shell, asked.model) })) : null,
+      text !== usual(shell, model) ? button("passes.usual", () => act.again({ pipeline: usual(shell, model) })) : null,
     ];
   }
 
-  return { element, keys: ["compile", "at", "asked", "job"], draw };
+  return { element, keys: ["compile", "at", "job"], draw };
 }
 
 /** Names that a text switches off behind its base. */

@@ -5,7 +5,7 @@ import { h, keepFocus, replace, unseen } from "../dom.mjs";
 import { download, fileName } from "../files.mjs";
 import { language, t } from "../text.mjs";
 import { openCompile } from "../explore/compile.mjs";
-import { usual } from "../explore/explorer.mjs";
+import { settled, usual } from "../explore/usual.mjs";
 import { phrase } from "../job.mjs";
 import { notice, problem, progress } from "../explore/notices.mjs";
 import { readSizes } from "../explore/page.mjs";
@@ -37,6 +37,7 @@ export function create(shell) {
       model, name: params.name ?? "", target: params.target === "cuda" ? "cuda" : "cpu",
       numerics: params.numerics || "default", pin: params.pin || "", pipeline: params.passes || usual(shell, model),
     };
+    asked.pipeline = settled(shell, asked);
     const same = state.asked !== null && Object.keys(asked).every((k) => asked[k] === state.asked[k]);
     if (!same) {
       job?.cancel();
