@@ -485,18 +485,20 @@ def test_a_switch_keeps_the_focus_for_the_one_that_takes_it_back(
         ("cse", "default,-cse", "passes-off", "on-cse"),
         ("fuse", "default,fuse{by=origin}", "passes-off", "passes-on"),
     ):
-        explorer.named(name).first.click()
-        place = int(str(explorer.here.get_attribute("data-at")))
+        first = explorer.named(name).first
+        place = str(first.get_attribute("data-at"))
+        first.click()
+        expect(explorer.here).to_have_attribute("data-at", place)
         page.locator(f"#{off}").focus()
         page.keyboard.press("Enter")
         explorer.wait_for("passes", gone)
         expect(page.locator(f"#{on}")).to_be_focused()
-        expect(explorer.here).to_have_attribute("data-at", str(place))
+        expect(explorer.here).to_have_attribute("data-at", place)
         page.keyboard.press("Enter")
         explorer.wait_for("passes", "")
         expect(page.locator(f"#{off}")).to_be_focused()
         expect(explorer.here).to_contain_text(name)
-        expect(explorer.here).to_have_attribute("data-at", str(place))
+        expect(explorer.here).to_have_attribute("data-at", place)
 
 
 def test_a_title_that_got_the_focus_by_keyboard_shows_it(explorer: Explorer, server: str) -> None:
