@@ -251,6 +251,29 @@ def test_events_are_stepped_and_notes_are_no_refusals(dock: Dock, server: str) -
     expect(dce).not_to_contain_text(dock.say("state.refused"))
 
 
+def test_the_numbers_of_rewrites_have_room(dock: Dock, server: str) -> None:
+    """However many digits: the room grows with the longest number."""
+    dock.open(server, "model=tiny_gpt&at=2")
+    panel = dock.tab("rewrite")
+    rows = panel.get_by_role("list", name=dock.say("events.label")).get_by_role("listitem")
+    expect(rows.nth(99)).to_be_attached()
+    room = panel.locator("ol.events").evaluate("""(list) => {
+        const paint = document.createElement("canvas").getContext("2d");
+        const { fontFamily, fontSize } = getComputedStyle(list);
+        const digits = list.style.getPropertyValue("--digits").trim();
+        const left = [1, 2, 3, 4, 5].map((n) => {
+            list.style.setProperty("--digits", n);
+            paint.font = `600 ${fontSize} ${fontFamily}`;
+            return parseFloat(getComputedStyle(list).paddingLeft)
+                - paint.measureText(`${"8".repeat(n)}. `).width;
+        });
+        list.style.setProperty("--digits", digits);
+        return { digits, left };
+    }""")
+    assert room["digits"] == "3"
+    assert min(room["left"]) > 4, room
+
+
 def test_a_graph_break_is_called_by_its_name(dock: Dock, server: str) -> None:
     forced = "default,partition-fallback{force=[b]}"
     dock.open(server, f"model=diamond&passes={forced}&tab=breaks")

@@ -356,6 +356,8 @@ def test_the_explorer_stands_as_the_view_says(learner: Learner, server: str) -> 
     expect(opened).to_contain_text("fuse")
     expect(explorer.locator("#overlay-legend")).to_be_visible()
 
+    one_row_each(learner)
+
     loops = learner.view("vong_lap")
     loops.click()
     expect(bars).to_have_attribute("aria-pressed", "false")
@@ -375,6 +377,38 @@ def test_the_explorer_stands_as_the_view_says(learner: Learner, server: str) -> 
     title = explorer.get_by_role("heading", level=2, name=say("pane.before"), exact=True)
     expect(title).to_be_visible()
     expect(explorer.locator("#overlay-legend")).to_have_count(0)
+    bar = explorer.get_by_role("toolbar", name=say("pane.bar"))
+    expect(bar.locator("#pane-merged")).to_be_visible()
+    assert bar.evaluate("(bar) => bar.getBoundingClientRect().height") < 44, "one row"
+
+
+def one_row_each(learner: Learner) -> None:
+    """Tabs and legend: the chosen tab is in sight, a button shows the whole legend."""
+    explorer, page = learner.explorer, learner.page
+    tabs = explorer.get_by_role("tab")
+    expect(tabs).to_have_count(9)
+    last = explorer.get_by_role("tab", name=learner.say("tab.breaks"))
+    last.click()
+    expect(last).to_have_attribute("aria-selected", "true")
+    expect(last).to_be_in_viewport(ratio=1)
+    boxes = [tab.bounding_box() for tab in tabs.all()]
+    assert len({box["y"] for box in boxes if box}) == 1
+    tabs.first.click()
+
+    keys, more = explorer.locator("#legend-keys"), explorer.locator("#legend-all")
+    low = "(keys) => keys.getBoundingClientRect().height"
+    assert keys.evaluate(low) < 30
+    expect(more).to_have_text(learner.say("legend.all"))
+    more.click()
+    expect(more).to_have_attribute("aria-expanded", "true")
+    cut = """(keys) => [...keys.children].filter((key) => {
+        const [a, b] = [key.getBoundingClientRect(), keys.getBoundingClientRect()];
+        return a.bottom > b.bottom + 1 || a.top < b.top || key.scrollWidth > key.clientWidth + 1;
+    }).length"""
+    assert keys.evaluate(cut) == 0
+    page.keyboard.press("Escape")
+    expect(more).to_have_attribute("aria-expanded", "false")
+    assert keys.evaluate(low) < 30
 
 
 def test_another_language_keeps_what_was_typed_and_measured(page: Page, server: str) -> None:

@@ -195,6 +195,16 @@ def test_the_panes_follow_what_the_pass_changed(panes: Panes, server: str) -> No
     expect(buffers.first).to_have_attribute("aria-selected", "true")
     expect(panes.here).to_contain_text("plan-memory")
 
+    tip = panes.region.locator(".pane-tip:visible")
+    whole = str(buffers.first.get_attribute("aria-label"))
+    expect(tip).to_have_text(whole)
+    page.locator("#pane-view").focus()
+    expect(tip).to_have_count(0)
+    buffers.first.hover()
+    expect(tip).to_have_text(whole)
+    page.mouse.move(0, 0)
+    expect(tip).to_have_count(0)
+
     panes.goto("emit")
     page.get_by_label(say("pane.kernel"), exact=True).select_option("k1.inplace(p->y)")
     expect(panes.listing("pane.source.of", kernel="k1.inplace(p->y)")).to_contain_text("def ")
@@ -361,6 +371,14 @@ def test_overlays_say_what_their_colour_means(panes: Panes, server: str) -> None
     choice.select_option("bytes")
     expect(legend).to_contain_text(say("overlay.bytes.legend"))
     expect(legend).to_contain_text("MiB")
+    drawn = ET.parse(panes.save("pane.after"))
+    (title,) = (t for t in drawn.iter(f"{SVG}text") if str(t.text).startswith("fused "))
+    rects = drawn.iter(f"{SVG}rect")
+    figures = [r for r in rects if r.get("rx") == "4" and r.get("height") == "15"]
+    assert figures
+    for box in figures:
+        low = float(title.get("y", "")) - 11
+        assert float(box.get("y", "")) + 15 <= low or float(box.get("y", "")) > low + 11
     choice.select_option("time")
     expect(legend).to_have_text(say("overlay.time.missing"))
     choice.select_option("drift")

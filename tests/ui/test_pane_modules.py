@@ -300,3 +300,70 @@ def test_a_measured_time_is_that_of_the_step_which_makes_a_value() -> None:
     assert other.startswith("a CPU, repetitions 30, r 8. ") and len(other) > len(conditions) + 10
     assert dict(found[2][0]) == {"a": 9, "b": 9}
     assert found[3] == [[], [], 0, "", True], "another pipeline was not measured"
+
+
+# ---- names and figures that lie on nothing -------------------------------------------------------
+
+
+def test_a_name_stands_in_its_bar_beside_it_or_shortened_in_it() -> None:
+    bars = [
+        {"name": "wide", "left": 100, "top": 0, "wide": 60, "tall": 30},
+        {"name": "narrow_and_long", "left": 100, "top": 40, "wide": 40, "tall": 30},
+        {"name": "low", "left": 100, "top": 80, "wide": 200, "tall": 3},
+        {"name": "at_the_edge", "left": 350, "top": 110, "wide": 50, "tall": 20},
+        {"name": "hemmed_in", "left": 160, "top": 140, "wide": 40, "tall": 20},
+        {"name": "before", "left": 70, "top": 140, "wide": 88, "tall": 20},
+        {"name": "behind", "left": 202, "top": 140, "wide": 150, "tall": 20},
+        {"name": "hidden", "left": 160, "top": 161, "wide": 20, "tall": 2},
+        {"name": "too", "left": 182, "top": 161, "wide": 200, "tall": 2},
+    ]
+    found = call(
+        "liveranges",
+        f"return liveranges.placeNames({json.dumps(bars)}, 68, 400)"
+        ".map((p) => p && [p.text, p.beside, p.x]);",
+    )
+    assert isinstance(found, list)
+    assert found[:2] == [["wide", False, 104], ["narrow_and_long", True, 144]]
+    assert found[2] == ["low", True, 304]
+    assert found[3][:2] == ["at_the_edge", True] and found[3][2] < 350 - 11 * 7
+    assert found[4] == ["hem…", False, 164], "between two others there is no place"
+    assert found[7] is None, "a bar that is thin and hemmed in tells its name when it is pointed at"
+
+
+def test_names_beside_bars_lie_on_no_bar_and_on_no_other_name() -> None:
+    bars = [
+        {"name": f"value_{k}", "left": 70 + 20 * (k % 9), "top": 13 * k, "wide": 22, "tall": 5}
+        for k in range(40)
+    ]
+    found = call("liveranges", f"return liveranges.placeNames({json.dumps(bars)}, 68, 400);")
+    assert isinstance(found, list)
+    boxes = [
+        (p["x"], p["y"] - 10, p["x"] + 7.8 * len(p["text"]), p["y"] + 2) for p in found if p
+    ]
+    bodies = [(b["left"], b["top"], b["left"] + b["wide"], b["top"] + b["tall"]) for b in bars]
+    assert len(boxes) > 10
+    for k, (x0, y0, x1, y1) in enumerate(boxes):
+        for a0, b0, a1, b1 in boxes[:k] + bodies:
+            assert x1 <= a0 or a1 <= x0 or y1 <= b0 or b1 <= y0
+
+
+def test_the_figure_of_a_group_is_clear_of_its_title() -> None:
+    found = call(
+        "canvas",
+        """
+        const said = [], figures = [];
+        const context = new Proxy({}, { get: (_, name) => ({
+          measureText: (text) => ({ width: 7 * text.length }),
+          fillText: (text, x, y) => said.push([text, y]),
+          roundRect: (x, y, w, h) => { if (h === 15) figures.push(y + h); },
+        }[name] ?? (() => {})), set: () => true });
+        const group = { x: 0, y: 100, w: 80, h: 60, label: "fused T2", figure: "48.01 MiB" };
+        const palette = new Proxy({}, { get: () => "" });
+        const seen = { x0: 0, y0: 0, x1: 500, y1: 500 };
+        canvas.paintScene(context, { nodes: [], edges: [], groups: [group] }, palette, 1, seen);
+        return { title: said.find(([text]) => text.includes("fused T2"))[1], figures };
+        """,
+    )
+    assert isinstance(found, dict)
+    (bottom,) = found["figures"]
+    assert bottom <= found["title"] - 12, "above the letters of a 12 px title"

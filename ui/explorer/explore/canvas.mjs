@@ -207,12 +207,12 @@ export function paintScene(context, scene, palette, k, seen) {
   for (const box of [...scene.groups, ...scene.nodes]) if (box.figure && visible(box, seen)) paintFigure(context, box, palette);
 }
 
-/** The figure of an overlay on the upper right corner of its box. */
+/** The figure of an overlay on the upper right corner of its box, clear of the title in it. */
 function paintFigure(context, { x, y, w, figure }, palette) {
   context.font = `600 11px ${palette.font}`;
   const wide = context.measureText(figure).width + 8;
   context.beginPath();
-  context.roundRect(x + w - wide + 6, y - 9, wide, 15, 4);
+  context.roundRect(x + w - wide + 6, y - 13, wide, 15, 4);
   context.fillStyle = palette.ground;
   context.fill();
   context.lineWidth = 1;
@@ -220,7 +220,7 @@ function paintFigure(context, { x, y, w, figure }, palette) {
   context.stroke();
   context.fillStyle = palette.ink;
   context.textAlign = "center";
-  context.fillText(figure, x + w - wide / 2 + 6, y + 2.5);
+  context.fillText(figure, x + w - wide / 2 + 6, y - 1.5);
 }
 
 /** How strongly a figure colours its box: text on the darkest stays readable. */

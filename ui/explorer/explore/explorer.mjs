@@ -248,6 +248,12 @@ export function createExplorer(shell, { embedded = false } = {}) {
   const element = h("section", { class: embedded ? "explore embedded" : "explore", tabindex: "-1", "aria-label": t("explore.title") },
     regions.map((region) => region.element));
   element.addEventListener("keydown", (event) => keydown(event, context));
+  if (embedded) store.on(["tab", "compile", "refreshed"], () => {   // its tabs scroll sideways
+    const tabs = element.querySelector(".tabs"), now = tabs?.querySelector("[aria-selected=true]");
+    if (!now) return;
+    const { offsetLeft: left, offsetWidth: wide } = now;
+    tabs.scrollLeft = Math.max(left + wide + 8 - tabs.clientWidth, Math.min(tabs.scrollLeft, left - 8));
+  });
   // Until the first state of another model is there, nothing of the last one is seen.
   const waiting = (state) => element.classList.toggle("waiting", state.compile === null);
   store.on(["compile"], waiting);

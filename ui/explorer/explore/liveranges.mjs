@@ -79,12 +79,40 @@ export function memoryOf(side, plan, sizes) {
 }
 
 const LEFT = 68, TOP = 6, BOTTOM = 20, RIGHT = 8;
+const SIGN = 7.9, GAP = 4, LINE = 14;   // of the names: the width of a sign, what is free around a name, its height
+
+/**
+ * Where the names of bars stand, `[{text, x, y, beside} | null]`: within a bar, where it is too small
+ * beside it, where another bar or name stands there shortened within it; null: there is no place for
+ * it. `bars`: `[{name, left, top, wide, tall}]`, names may reach from `from` to `to`.
+ */
+export function placeNames(bars, from, to) {
+  const taken = bars.map(({ left, top, wide, tall }) => [left, top, left + wide, top + tall]);
+  const inside = ({ left, top, tall }, text) => ({ text, x: left + GAP, y: top + Math.min(tall / 2 + GAP, LINE), beside: false });
+  return bars.map((bar, k) => {
+    const { name, left, top, wide, tall } = bar;
+    const long = name.length * SIGN;
+    if (tall >= LINE - 1 && long <= wide - 2 * GAP) return inside(bar, name);
+    const y = Math.max(top + tall / 2, LINE / 2);
+    const box = (x) => [x, y - LINE / 2, x + long, y + LINE / 2];
+    const free = ([x0, y0, x1, y1]) => x0 >= from && x1 <= to
+      && taken.every(([a0, b0, a1, b1], j) => j === k || x1 <= a0 || a1 <= x0 || y1 <= b0 || b1 <= y0);
+    const x = [left + wide + GAP, left - GAP - long].find((at) => free(box(at)));
+    if (x !== undefined) {
+      taken.push(box(x));
+      return { text: name, x, y: y + GAP, beside: true };
+    }
+    const room = Math.floor((wide - 2 * GAP) / SIGN) - 1;
+    return tall >= LINE - 1 && room >= 2 ? inside(bar, `${name.slice(0, room)}…`) : null;
+  });
+}
 
 /** `{element, draw(memories, state)}`: the memory left and right, to one scale. */
 export function memoryView({ act }) {
   const titles = [h("h2", null), h("h2", null)];
   const notes = [h("p", { class: "hint pane-note" }), h("p", { class: "hint pane-note" })];
   const rooms = [0, 1].map(() => h("div", { class: "pane-room ranges" }));
+  const tips = [0, 1].map(() => h("div", { class: "pane-tip", "aria-hidden": "true", hidden: true }));
   const element = h("div", { class: "columns memory" }, rooms.map((room, k) =>
     h("div", { class: "pane" }, h("div", { class: "pane-head" }, titles[k], notes[k]), room)));
   let asked = null;
@@ -99,29 +127,49 @@ export function memoryView({ act }) {
       titles[k].textContent = t(names[k]);
       notes[k].textContent = memory.buffers.length === 0 ? t("ranges.none")
         : t(memory.packed ? "ranges.packed" : "ranges.apart", { peak: bytes(memory.height), naive: bytes(memory.naive), bound: bytes(memory.lowerBound) });
-      replace(rooms[k], memory.buffers.length === 0 ? [] : chart(memory, most, rooms[k], state, titles[k].textContent, k));
+      replace(rooms[k], memory.buffers.length === 0 ? [] : [chart(memory, most, rooms[k], state, titles[k].textContent, k), tips[k]]);
     });
+  }
+
+  /** All of a buffer in words, over or under its bar; the bar has the same as its name. */
+  function tell(side, said, { left, top, tall }) {
+    const tip = tips[side], room = rooms[side];
+    tip.textContent = said;
+    tip.hidden = false;
+    const under = top + tall + GAP;
+    tip.style.left = `${Math.max(0, Math.min(left, room.clientWidth - tip.offsetWidth))}px`;
+    tip.style.top = `${Math.max(0, under + tip.offsetHeight <= room.clientHeight ? under : top - GAP - tip.offsetHeight)}px`;
   }
 
   function chart(memory, most, room, state, title, side) {
     const W = room.clientWidth || 400, H = room.clientHeight || 260;
     const x = (step) => LEFT + (W - LEFT - RIGHT) * step / Math.max(1, memory.steps);
     const y = (at) => TOP + (H - TOP - BOTTOM) * at / most;
-    const items = memory.buffers.filter((b) => b.size > 0).map((b) => {
+    tips[side].hidden = true;
+    const buffers = memory.buffers.filter((b) => b.size > 0);
+    const bars = buffers.map((b) => ({
+      name: b.name, left: x(b.start), top: y(b.at), wide: x(b.stop + 1) - x(b.start), tall: Math.max(1.5, y(b.at + b.size) - y(b.at)),
+    }));
+    const places = placeNames(bars, LEFT, W - RIGHT);
+    const items = buffers.map((b, k) => {
       const picked = state.selection && (state.selection.key === b.name || b.members.includes(state.selection.key)) ? "picked"
         : relates(state.selection, b.origins) || (state.hover && relates({ origins: state.hover }, b.origins)) ? "related" : "";
-      const [left, top, wide, tall] = [x(b.start), y(b.at), x(b.stop + 1) - x(b.start), Math.max(1.5, y(b.at + b.size) - y(b.at))];
+      const { left, top, wide, tall } = bars[k];
+      const hide = () => { tips[side].hidden = true; };
+      const place = places[k];
       const said = t("ranges.buffer", { name: b.name, size: bytes(b.size), at: bytes(b.at), start: b.start + 1, stop: b.stop + 1, values: b.members.join(", ") });
       const choose = () => act.select({ kind: "buffer", key: b.name, origins: b.origins });
       return s("g", {
         role: "option", id: `range-${side}-${b.name}`, class: `range ${picked}`, tabindex: -1, "aria-selected": String(picked === "picked"),
         "aria-label": said, onclick: choose,
+        onpointerenter: () => tell(side, said, bars[k]), onpointerleave: hide, onblur: hide,
+        onfocus: (event) => { if (event.currentTarget.matches(":focus-visible")) tell(side, said, bars[k]); },
         onkeydown: (event) => {
           if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); choose(); }
           else if (!rove(event, items, false, focused)) rove(event, items, true, focused);
         },
-      }, s("title", null, said), s("rect", { x: left, y: top, width: wide, height: tall }),
-      tall >= 13 && wide >= 30 ? s("text", { x: left + 4, y: top + Math.min(tall / 2 + 4, 14), translate: "no" }, fitted(b.name, wide - 8)) : null);
+      }, s("rect", { x: left, y: top, width: wide, height: tall }),
+      place === null ? null : s("text", { x: place.x, y: place.y, class: place.beside ? "beside" : null, translate: "no" }, place.text));
     });
     const focused = (k) => { for (const item of items) item.setAttribute("tabindex", item === items[k] ? 0 : -1); };
     (items.find((item) => item.classList.contains("picked")) ?? items[0])?.setAttribute("tabindex", "0");
@@ -139,5 +187,3 @@ export function memoryView({ act }) {
 
   return { element, draw, destroy() { watcher.disconnect(); } };
 }
-
-const fitted = (text, room) => (text.length * 7 <= room ? text : `${text.slice(0, Math.max(1, Math.floor(room / 7) - 1))}…`);

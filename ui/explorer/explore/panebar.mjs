@@ -8,8 +8,33 @@ import { pngOf, svgOf } from "./picture.mjs";
 export const VIEWS = ["graph", "kernels", "memory", "source"];
 const OVERLAYS = ["none", "bytes", "time", "drift"];
 
+/** A button beside keys that have one row: it opens the others, where there are more than fit. */
+function folded(keys) {
+  const open = (is) => {
+    button.setAttribute("aria-expanded", String(is));
+    keys.classList.toggle("open", is);
+  };
+  const button = h("button", {
+    type: "button", id: "legend-all", class: "plain", "aria-controls": "legend-keys", hidden: true,
+    onclick: () => open(button.getAttribute("aria-expanded") !== "true"),
+    onkeydown: (event) => {
+      if (event.key !== "Escape" || button.getAttribute("aria-expanded") !== "true") return;
+      event.stopPropagation();
+      open(false);
+    },
+  });
+  open(false);
+  const fits = () => {
+    if (keys.classList.contains("open")) return;
+    button.hidden = [...keys.children].every((key) => key.offsetTop < keys.clientHeight && key.scrollWidth <= key.clientWidth);
+  };
+  new ResizeObserver(fits).observe(keys);
+  new MutationObserver(fits).observe(keys, { childList: true });
+  return button;
+}
+
 /** `{element, legend, draw(state, shown)}`; `ask` is what the bar asks of the panes. */
-export function paneBar({ store, act, shell }, ask) {
+export function paneBar({ store, act, shell, embedded }, ask) {
   const view = h("select", { id: "pane-view", onchange: () => act.view(view.value) });
   const kernel = h("select", { id: "pane-kernel", onchange: () => act.chooseKernel(kernel.value) });
   const shade = h("select", { id: "pane-overlay", onchange: () => act.overlay(shade.value) });
@@ -29,7 +54,9 @@ export function paneBar({ store, act, shell }, ask) {
   const element = h("div", { class: "pane-bar", role: "toolbar" },
     view, kernel, merged, shade, back,
     groups.element, files.element, h("span", { class: "spring" }), h("span", { class: "search" }, field, count));
-  const legend = h("div", { class: "pane-legend hint" });
+  const keys = h("div", { class: "legend-keys", id: "legend-keys" });
+  const fold = embedded ? folded(keys) : null;
+  const legend = h("div", { class: "pane-legend hint" }, keys, fold);
 
   /** A button that opens a panel; Escape and a click elsewhere close it. */
   function menu(id, fill) {
@@ -139,7 +166,8 @@ export function paneBar({ store, act, shell }, ask) {
 
   function drawLegend(state, { scale, heat, marks, ghosts, boxed }) {
     const mark = (name, sign) => h("span", { class: `key ${name}` }, h("span", { class: "swatch", "aria-hidden": "true" }, sign), t(`mark.${name}`));
-    replace(legend,
+    if (fold !== null) fold.textContent = t("legend.all");
+    replace(keys,
       marks.has("added") ? mark("added", "+") : null, marks.has("removed") ? mark("removed", "−") : null, marks.has("changed") ? mark("changed", "~") : null,
       boxed ? mark("fused", "") : null,
       ghosts ? h("span", { class: "key ghost" }, h("span", { class: "swatch", "aria-hidden": "true" }), t("legend.ghost")) : null,

@@ -54,8 +54,8 @@ export function svgOf(pictures) {
 function figure({ x, y, w, figure: text }, palette) {
   if (!text) return null;
   const wide = text.length * CHARACTER + 8;
-  return [s("rect", { x: x + w - wide + 6, y: y - 9, width: wide, height: 15, rx: 4, fill: palette.ground, stroke: palette.changed }),
-    s("text", { x: x + w + 2, y: y + 2.5, "text-anchor": "end", "font-size": 11, "font-weight": 600, fill: palette.ink }, plain(text))];
+  return [s("rect", { x: x + w - wide + 6, y: y - 13, width: wide, height: 15, rx: 4, fill: palette.ground, stroke: palette.changed }),
+    s("text", { x: x + w + 2, y: y - 1.5, "text-anchor": "end", "font-size": 11, "font-weight": 600, fill: palette.ink }, plain(text))];
 }
 
 /** Characters that XML forbids, replaced. */

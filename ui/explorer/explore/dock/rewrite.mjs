@@ -29,7 +29,7 @@ export function create({ act }) {
       known(about) ? h("p", null, t(about)) : null,
       h("p", { class: "hint" }, t(`level.${pass.level}`),
         pass.milliseconds === null ? null : [" · ", t("story.time", { took_ms: pass.milliseconds })]),
-      of === 0 ? h("p", null, t(pass.failed ? "events.failed" : "events.none")) : h("ol", { class: "events", start: first + 1, "aria-label": t("events.label") },
+      of === 0 ? h("p", null, t(pass.failed ? "events.failed" : "events.none")) : h("ol", { class: "events", start: first + 1, style: `--digits: ${String(first + shown.length).length}`, "aria-label": t("events.label") },
         shown.map((e, k) => sentence(e, first + k, first + k === event, () => act.goto(at, first + k)))),
       of > MOST ? h("p", { class: "hint" }, t("events.window", { from: first + 1, to: first + shown.length, of })) : null);
     const now = element.querySelector("[aria-current]");
