@@ -102,6 +102,12 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "the node has {count} outputs, and {op} has {least} to {most}",
         "Mend the outputs of the node; onnx.checker.check_model reports this too.",
     ),
+    "model.unknown-attribute": (
+        "the node has an attribute {attribute!r}, which {op} does not know at opset {opset}; "
+        "it knows: {known}",
+        "Mend the name of the attribute, or leave it out; onnx.checker.check_model reports this "
+        "too.",
+    ),
     "model.no-results": (
         "the node has no outputs",
         "Remove it, or name its results.",

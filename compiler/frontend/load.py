@@ -376,10 +376,11 @@ MANY = 2**31 - 1
 """What a schema gives as the most inputs of an operator that takes any number."""
 
 
-def _check_counts(
+def _check_node(
     node: NodeProto, position: Origin, opsets: Mapping[str, int], file: str
 ) -> None:
-    """ModelError where a node has not as many inputs or outputs as its operator takes.
+    """ModelError where a node has not as many inputs or outputs as its operator takes, or an
+    attribute that it does not know: with a letter wrong, an attribute would be its default.
 
     Empty names at the end are left out, as the specification has it; operators that nobody has
     defined for the opset are not looked at.
@@ -401,6 +402,13 @@ def _check_counts(
                 count=count if count < least else len(names), least=least,
                 most=most if most < MANY else "∞",
             )  # fmt: skip
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            raise ModelError(
+                "model.unknown-attribute", file=file, node=label(node, position), op=node.op_type,
+                attribute=attribute.name, opset=opsets.get(node.domain, 1),
+                known=", ".join(sorted(schema.attributes)) or "∅",
+            )  # fmt: skip
 
 
 def _sort(
@@ -421,7 +429,7 @@ def _sort(
     for k, node in enumerate(nodes):
         if not node.output:
             raise ModelError("model.no-results", file=file, node=label(node, positions[k]))
-        _check_counts(node, positions[k], opsets, file)
+        _check_node(node, positions[k], opsets, file)
         for name in node.output:
             if not name:
                 continue

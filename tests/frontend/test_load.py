@@ -166,6 +166,31 @@ def test_a_node_has_as_many_inputs_and_outputs_as_its_operator_takes(
     assert found.message == message, "in a subgraph too"
 
 
+@pytest.mark.parametrize(
+    ("one", "name", "known"),
+    [
+        (node("Softmax", ["x"], ["y"], axsi=0), "axsi", "axis"),
+        (node("Relu", ["x"], ["y"], consumed_inputs=[0]), "consumed_inputs", "∅"),
+        (node("ReduceSum", ["x"], ["y"], axes=[0]), "axes", "keepdims, noop_with_empty_axes"),
+    ],
+)
+def test_an_attribute_that_the_operator_does_not_know_is_refused(
+    one: NodeProto, name: str, known: str
+) -> None:
+    found = error(data(model([one], [info("x", [1])], ["y"])))
+    assert found.message == "model.unknown-attribute" and found.node == f"#0 {one.op_type}"
+    assert (found.parameters["attribute"], found.parameters["known"]) == (name, known)
+    inner = graph([one], [], ["y"])
+    outer = node("If", ["c"], ["o"], then_branch=inner, else_branch=inner)
+    found = error(data(model([outer], [info("x", [1]), info("c", [], BOOL)], ["o"])))
+    assert found.message == "model.unknown-attribute", "in a subgraph too"
+
+
+def test_attributes_of_other_domains_are_their_own() -> None:
+    own = node("Softmax", ["x"], ["y"], domain="com.example", axsi=0)
+    load(data(model([own], [info("x", [1])], ["y"])))
+
+
 def test_nodes_out_of_order_are_sorted() -> None:
     nodes = [node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"]), node("Exp", ["x"], ["z"])]
     found = load(data(model(nodes, [info("x", [1])], ["y", "z"])))
