@@ -64,24 +64,37 @@ class DedupParams(Pass):
         return Result(state, tuple(events))
 
 
+@dataclass(frozen=True)
+class _Alike:
+    """Weights of one element type with the same extents other than 1: their types, those whose
+    elements were not looked at so far, and the others by the digest of their elements."""
+
+    types: set[TensorType]
+    waiting: list[Param]
+    known: dict[str, list[Param]]
+
+
 class _Shapes:
-    """The weights seen so far, by element type and the extents other than 1."""
+    """The weights seen so far. Elements are looked at where shapes differ, once a weight."""
 
     def __init__(self, store: ParamStore) -> None:
         self._store = store
-        self._seen: dict[tuple[DType | None, tuple[Dim, ...]], list[Param]] = {}
+        self._seen: dict[tuple[DType | None, tuple[Dim, ...]], _Alike] = {}
 
     def other(self, p: Param) -> Param | None:
         """The first weight that differs from `p` in axes of extent 1 alone; takes note of `p`."""
         long = tuple(d for d in p.type.dims if d != ONE)
-        seen = self._seen.setdefault((p.type.dtype, long), [])
-        found = next((q for q in seen if q.type != p.type and self._same(p, q)), None)
-        seen.append(p)
-        return found
-
-    def _same(self, p: Param, q: Param) -> bool:
-        a, b = (digest_of(self._store.get(x.digest).reshape(-1)) for x in (p, q))
-        return a == b
+        alike = self._seen.setdefault((p.type.dtype, long), _Alike(set(), [], {}))
+        alike.types.add(p.type)
+        alike.waiting.append(p)
+        if len(alike.types) == 1:
+            return None
+        found = ""
+        for q in alike.waiting:
+            found = digest_of(self._store.get(q.digest).reshape(-1))
+            alike.known.setdefault(found, []).append(q)
+        alike.waiting.clear()
+        return next((q for q in alike.known[found] if q.type != p.type), None)
 
 
 def shape_of(p: Param) -> str:

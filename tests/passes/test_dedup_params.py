@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from compiler.ir.params import Array, ParamStore
 from compiler.passes.base import Context
 from compiler.passes.cse import Cse
 from compiler.passes.dedup_params import DedupParams
@@ -47,6 +49,30 @@ def test_the_same_bytes_in_another_shape_or_type_are_another_weight() -> None:
     before = module(BODY, context, {"u": u, "v": u, "w": u.reshape(2, 2), "k": u.view(np.int32)})
     after, events = run(DedupParams(), before, context)
     assert [p.name for p in after.params] == ["u", "w", "k"] and len(events) == 1
+
+
+class _Counted(ParamStore):
+    """A store that counts how often an array is read."""
+
+    reads = 0
+
+    def get(self, digest: str) -> Array:
+        self.reads += 1
+        return super().get(digest)
+
+
+@pytest.mark.parametrize(("other", "reads"), [((16,), 0), ((1, 16), 41)])
+def test_elements_are_looked_at_where_shapes_differ_once_a_weight(
+    other: tuple[int, ...], reads: int
+) -> None:
+    store = _Counted()
+    context = Context(params=store)
+    arrays = {f"w{k}": np.full(16, k, np.float32) for k in range(40)}
+    body = "(%x: f32[4]) -> (%y) { %y = map.exp %x : f32[4] }"
+    before = module(body, context, {**arrays, "last": np.full(other, 39.5, np.float32)})
+    store.reads = 0
+    assert not DedupParams().run(before, context).events
+    assert store.reads == reads
 
 
 def test_a_weight_that_has_another_axis_of_extent_1_is_named() -> None:
